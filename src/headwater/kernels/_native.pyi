@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 def mp_next(data: bytes, offset: int = 0) -> int:
     """Offset just after the value at `offset`, checked: truncated bytes, 0xc1, extensions of a known type
-    with wrong contents, and nesting above 1,000 raise MsgPackError. Iterative: depth costs no stack."""
+    with wrong contents, and nesting above 1,000 raise MsgPackError. Iterative: depth costs no stack.
+    Contents as msgpack.c msgpack_check_ext_data has them: decimal (decimal_unpack), uuid (16 bytes), error (a map whose
+    key 0 is a stack of at least one error), datetime (8 or 16 bytes, seconds within ±2^31 days, nsec < 2*10^9, offset
+    -720..840, zone 0..1024), interval, tuple (format id, array); at most 15 extensions inside one another."""
 
 def mp_check_all(data: bytes, offset: int, end: int) -> int:
     """How many whole values lie in data[offset:end]; MsgPackError if they do not fill it exactly."""
@@ -21,7 +24,10 @@ def mp_check_all(data: bytes, offset: int, end: int) -> int:
 def mp_compare(a: bytes, b: bytes) -> int:
     """-1, 0, 1: two scalar values in Tarantool's order of `scalar` (tuple_compare.cc mp_compare_scalar):
     nil < boolean < number (int, uint, float, double, decimal mixed exactly) < string < varbinary < uuid
-    < datetime < interval is not comparable."""
+    < datetime. NaN is less than every number (a signalling one less than a quiet one). Beside a decimal, a float or
+    double that is not whole stands for the shortest decimal that reads back as it (repr of the double), so that double
+    0.1 equals decimal 0.1 as in Tarantool; there it is cut to 15 digits, which is no total order, ours is one.
+    Anything else (interval, array, map, other extensions) is not comparable: MsgPackError."""
 
 def mp_array_fields(data: bytes, offset: int = 0) -> list[int]:
     """Offsets of the fields of the array at `offset`, and the offset after its end as the last item."""
@@ -59,11 +65,12 @@ class KeyDef:
     def compare_with_key(self, tuple: bytes, key: bytes) -> int:
         """Order of a tuple against a (maybe partial) key array."""
     def check_key(self, key: bytes, exact: bool) -> None:
-        """KeyViolation when the array has too many parts, too few with `exact`, or a part of a wrong type
-        (nil is fine for a nullable part, and in a partial key search)."""
+        """KeyViolation when the array has too many parts, too few with `exact`, or a part of a wrong type (index.cc
+        iterator_validate, exact_key_validate: nil is fine for a nullable part unless `exact`). MsgPackError if it is no array."""
 
 class KeyViolation(Exception):
-    """`kind`: 'count' (too many parts, or an exact key needs all) or 'type'; `part` is 0-based;
+    """`kind`: 'count' (too many parts, or an exact key needs all: `expected` is the count of parts of the index), 'type',
+    or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for 'count');
     `expected` a FieldType; `given` the count of parts given."""
     kind: str
     part: int
@@ -79,9 +86,10 @@ class TupleFormat:
         """FormatViolation for the first wrong field; MsgPackError if it is not one whole valid array."""
 
 class FormatViolation(Exception):
-    """`kind`: 'type', 'missing' or 'count'; `field` 0-based; `expected` a FieldType (or a count);
-    `got` the name of what is there in Tarantool's words (mp_type_strs: 'unsigned', 'string', 'nil', …)
-    or the count that is there."""
+    """`kind`: 'type', 'missing', 'count' or 'range' (a sized integer that does not fit, ER_FIELD_VALUE_OUT_OF_RANGE);
+    `field` 0-based (0 for 'count'); `expected` a FieldType (or a count); `got` the name of what is there in Tarantool's
+    words (mp_type_strs: 'unsigned', 'string', 'nil', …; '' for 'missing') or the count that is there.
+    Checked in the order count, missing, then types from field 0 on (tuple_format.c tuple_field_map_create_plain)."""
     kind: str
     field: int
     expected: int
@@ -92,6 +100,9 @@ class DuplicateKey(Exception):
     index_id: int
     old: bytes
     new: bytes
+    offset: int
+    """Raised by `apply`: where its row begins, and how many rows were taken before it. Otherwise 0."""
+    rows: int
 
 # ---- the store ------------------------------------------------------------------------------------
 
@@ -101,6 +112,9 @@ class MemtxIndex:
     id: int
     unique: bool
     key_def: KeyDef
+    hash: bool
+    """Set by the schema for a HASH index: `run` then leaves every SELECT but EQ by a full key and ALL with an empty one
+    to the ordinary path. False at birth. The order is kept all the same."""
     def __len__(self) -> int: ...
     @property
     def bsize(self) -> int:
@@ -112,7 +126,9 @@ class MemtxIndex:
     ) -> list[bytes]:
         """IteratorType EQ, REQ, ALL, LT, LE, GE, GT, NP, PP; ALL with a key is GE; an empty key array walks all
         (LT, LE, REQ backwards). `after` is a whole tuple: start behind it in the order of `key_def.compare`,
-        whether it is still there or not. NP / PP (next / previous prefix) as in memtx_tree.cc."""
+        whether it is still there or not. NP / PP (next / previous prefix) as in index.cc prepare_start_prefix_iterator;
+        with `after` they are GT / LT behind it. KeyViolation for a key that is not of this index, ValueError for an
+        iterator of another kind of index. A detached index answers nothing: ValueError."""
     def count(self, iterator: int, key: bytes) -> int: ...
     def random(self, seed: int) -> bytes | None: ...
 
@@ -147,7 +163,7 @@ class MemtxSpace:
         """Insert or take the place of the tuple with the same primary key, which is returned. A unique secondary
         index that would lose a different tuple raises DuplicateKey."""
     def update(self, old: bytes, new: bytes) -> None:
-        """`old` is there now and has the primary key of `new`; checked like replace."""
+        """`old` is there now and has the primary key of `new` (ValueError otherwise); checked like replace."""
     def delete(self, index_id: int, key: bytes) -> bytes | None:
         """By a full key of a unique index."""
     def detach_all(self) -> object:
@@ -161,7 +177,8 @@ class ReadView:
     def fill(self, limit: int, lsn: int, timestamp: float) -> tuple[bytes, int]:
         """The next rows as snapshot rows, space by space and by primary key: INSERT, header `00:02 [07:01] 03:lsn 04:tm`
         (lsn counts up from `lsn`, 0 is left out; group 1 for local spaces; map keys as xrow_header_encode orders them),
-        body `82 10 ce<u32> 21 tuple`. At least one row, then until `limit` bytes are passed. (b'', 0) at the end.
+        body `82 10 ce<u32> 21 tuple`. At least one row, then until `limit` bytes are passed; with them their count.
+        (b'', 0) at the end.
         Releases the GIL; may be called from another thread while the loop writes."""
     def tuples(self, space_id: int) -> Iterator[bytes]: ...
     def close(self) -> None:
@@ -177,7 +194,7 @@ class Memtx:
     schema_version: int
     """Written into replies."""
     rows_enabled: bool
-    """False for wal_mode none: LSNs are still counted, no row bytes are made."""
+    """False for wal_mode none: LSNs are still counted, no row bytes are made (take_rows has nothing to give)."""
     vclock: list[int]
     """Read-only copy: component i of what is prepared, 32 numbers."""
     def set_lsn(self, replica_id: int, lsn: int) -> None: ...
@@ -228,14 +245,17 @@ class Memtx:
         the privilege, and PING; header without stream id. Each is executed, replied (`struct iproto_header_bin`
         + body, DATA with dd<count>), journaled into the pending rows as an autocommit transaction, and leaves undo.
         It stops before the first request that is incomplete, malformed, not of this kind, refused or failing: the
-        ordinary path takes that one from its untouched beginning.
+        ordinary path takes that one from its untouched beginning. It also stops once its replies pass 16 MiB.
+        A DELETE that finds nothing is journaled too, as txn_commit_stmt does (body as requested); one that finds a tuple
+        by a secondary index is journaled with the primary key (space.c space_execute_dml). Temporary spaces: no row, no LSN.
         Returns (offset where it stopped, replies, requests served, dirty): `dirty` says that a reply depends on a
         change that confirm_to has not passed yet (own writes included), so it must wait for the journal."""
     def apply(self, data: bytes, offset: int, end: int, snapshot: bool) -> tuple[int, int]:
         """Recovery: apply rows `header-map body-map` of an xlog or snapshot block to `fast` spaces: INSERT, REPLACE,
         DELETE (xlog: INSERT of an existing key is DuplicateKey; rows with lsn <= vclock[replica_id] are skipped; the
-        vclock moves). Keeps no undo, writes no rows. Stops before a row it cannot do. Returns (offset where it
-        stopped, rows taken, skipped ones included)."""
+        vclock moves). Keeps no undo, writes no rows. Stops before a row it cannot do, and before a whole transaction of
+        several rows (key 08) if one of them is of another kind, its last row is not there, or its flags say that it is
+        or waits for a synchronous one. Returns (offset where it stopped, rows taken, skipped ones included)."""
 
 def frame_end(data: bytes, offset: int, end: int) -> int:
     """Offset after the packet `ce len32 …` (any MP_UINT length is accepted) at `offset`; 0 if it is not complete yet;
