@@ -1,0 +1,125 @@
+"""Are the contents of an extension what its type promises? (msgpack.c, msgpack_check_ext_data)"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from headwater.errors import MsgPackError
+
+DECIMAL, UUID, ERROR, DATETIME, COMPRESSION, INTERVAL, TUPLE, ARROW = range(1, 9)
+"""mp_extension_types.h"""
+
+DECIMAL_MAX_DIGITS = 76
+"""decimal.h of 3.9; 3.8 and older hold 38, which is what arithmetic keeps to. Both must be readable."""
+
+_DECIMAL_MAX_BYTES = 39
+_DECIMAL_EXPONENT_MAX = 999_999
+"""DEC_MAX_MATH of decNumber."""
+
+_EPOCH_MIN = (-(2**31) - 719163) * 86400
+_EPOCH_MAX = (2**31 - 1 - 719163) * 86400
+"""datetime.h: days since 0001-01-01 are an int32, seconds since 1970."""
+
+_MAX_NESTING = 16
+"""msgpack.c, MSGPACK_MAX_NESTING: extensions inside extensions."""
+
+Walk = Callable[[bytes, int, int], int]
+
+
+def check_extension(data: bytes, kind: int, start: int, end: int, depth: int, walk: Walk) -> None:
+    """MsgPackError if data[start:end] are not contents of extension `kind`. Unknown kinds are not looked into.
+
+    `depth` extensions are around this one; `walk(data, offset, depth)` is mp_next for what is inside.
+    """
+    if depth + 1 >= _MAX_NESTING:
+        raise MsgPackError("too much nesting")
+    if kind == DECIMAL:
+        _check_decimal(data[start:end])
+    elif kind == UUID:
+        if end - start != 16:
+            raise _bad("uuid")
+    elif kind == DATETIME:
+        _check_datetime(data[start:end])
+    elif kind == INTERVAL:
+        _check_interval(data[start:end])
+    elif kind == ERROR:
+        _check_nested(data[start:end], "error", depth + 1, walk)
+    elif kind == TUPLE:
+        _check_nested(data[start:end], "tuple", depth + 1, walk)
+
+
+def _bad(what: str) -> MsgPackError:
+    return MsgPackError(f"cannot unpack {what}")
+
+
+def _int_at(data: bytes, offset: int, what: str) -> tuple[int, int]:
+    """(value, offset after it) of an integer that must be whole."""
+    if offset >= len(data):
+        raise _bad(what)
+    code = data[offset]
+    if code < 0x80:
+        return code, offset + 1
+    if code >= 0xE0:
+        return code - 0x100, offset + 1
+    if not 0xCC <= code <= 0xD3:
+        raise _bad(what)
+    after = offset + 1 + (1 << (code & 3))
+    if after > len(data):
+        raise _bad(what)
+    return int.from_bytes(data[offset + 1 : after], "big", signed=code >= 0xD0), after
+
+
+def _check_decimal(data: bytes) -> None:
+    """decimal.c, decimal_unpack: scale, then packed digits with a sign in the last half byte."""
+    scale, at = _int_at(data, 0, "decimal")
+    text = data[at:].hex()
+    if not 2 <= len(text) <= 2 * _DECIMAL_MAX_BYTES or not text[:-1].isdecimal() or text[-1].isdecimal():
+        raise _bad("decimal")
+    digits = len(text[:-1].lstrip("0")) or 1
+    exponent = -scale + digits - 1
+    if digits > DECIMAL_MAX_DIGITS or not -_DECIMAL_EXPONENT_MAX <= exponent <= _DECIMAL_EXPONENT_MAX:
+        raise _bad("decimal")
+
+
+def _check_datetime(data: bytes) -> None:
+    """mp_datetime.c, datetime_unpack; datetime.h, datetime_validate."""
+    if len(data) not in (8, 16):
+        raise _bad("datetime")
+    (epoch,) = struct.unpack_from("<q", data)
+    nsec, offset, zone = struct.unpack_from("<ihh", data, 8) if len(data) == 16 else (0, 0, 0)
+    if not (_EPOCH_MIN <= epoch <= _EPOCH_MAX and 0 <= nsec < 2_000_000_000):
+        raise _bad("datetime")
+    if not (-720 <= offset <= 840 and 0 <= zone <= 1024):
+        raise _bad("datetime")
+
+
+def _check_interval(data: bytes) -> None:
+    """mp_interval.c, interval_unpack: count, then pairs of field and value."""
+    if not data:
+        raise _bad("interval")
+    at = 1
+    for _ in range(data[0]):
+        if at + 1 >= len(data):
+            raise _bad("interval")
+        field = data[at]
+        value, at = _int_at(data, at + 1, "interval")
+        bits = 31 if field in (0, 1, 2, 7) else 63
+        if field > 8 or not -(1 << bits) <= value < 1 << bits or (field == 8 and not 0 <= value <= 2):
+            raise _bad("interval")
+    if at != len(data):
+        raise _bad("interval")
+
+
+def _check_nested(data: bytes, what: str, depth: int, walk: Walk) -> None:
+    """An error is one map (mp_error.cc), a tuple is a format id and an array (mp_tuple.c)."""
+    at = 0
+    if what == "tuple":
+        _, at = _int_at(data, 0, what)
+        if data[0] >= 0xD0:
+            raise _bad(what)
+    first = data[at] if at < len(data) else 0xC1
+    array = 0x90 <= first <= 0x9F or first in (0xDC, 0xDD)
+    mapped = 0x80 <= first <= 0x8F or first in (0xDE, 0xDF)
+    if not (array if what == "tuple" else mapped) or walk(data, at, depth) != len(data):
+        raise _bad(what)

@@ -1,0 +1,51 @@
+"""A frozen picture of some spaces: the lists of their primary indexes, which later writes copy before they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.kernels.pure.rows import header
+from headwater.kernels.pure.space import MemtxSpace
+
+_INSERT = 2
+_GROUP_LOCAL = 1
+
+
+class ReadView:
+    """Writes go on meanwhile by copying what the view holds."""
+
+    def __init__(self, spaces: list[MemtxSpace]) -> None:
+        self._parts: list[tuple[int, bool, list[bytes]]] = []
+        self._part = 0
+        self._row = 0
+        for space in spaces:
+            primary = space.index(0)
+            if primary is not None:
+                primary.shared = True
+                self._parts.append((space.id, space.local, primary.tuples))
+
+    def fill(self, limit: int, lsn: int, timestamp: float) -> tuple[bytes, int]:
+        """The next rows as snapshot rows; (b'', 0) at the end."""
+        out = bytearray()
+        count = 0
+        while self._part < len(self._parts) and (not count or len(out) < limit):
+            space_id, local, tuples = self._parts[self._part]
+            if self._row == len(tuples):
+                self._part += 1
+                self._row = 0
+                continue
+            group = _GROUP_LOCAL if local else 0
+            out += header(_INSERT, 0, group, lsn + count, timestamp)
+            out += b"\x82\x10\xce" + space_id.to_bytes(4, "big") + b"\x21" + tuples[self._row]
+            self._row += 1
+            count += 1
+        return bytes(out), count
+
+    def tuples(self, space_id: int) -> Iterator[bytes]:
+        for number, _, tuples in self._parts:
+            if number == space_id:
+                yield from tuples
+
+    def close(self) -> None:
+        self._parts = []
+        self._part = self._row = 0
