@@ -123,3 +123,41 @@ def _check_nested(data: bytes, what: str, depth: int, walk: Walk) -> None:
     mapped = 0x80 <= first <= 0x8F or first in (0xDE, 0xDF)
     if not (array if what == "tuple" else mapped) or walk(data, at, depth) != len(data):
         raise _bad(what)
+    if what == "error" and not _has_stack(data, depth, walk):
+        raise _bad(what)
+
+
+def _has_stack(data: bytes, depth: int, walk: Walk) -> bool:
+    """Is key 0 of this map an array of at least one map? (mp_error.cc, error_unpack_unsafe)"""
+    pairs, at = _container(data, 0)
+    found = False
+    for _ in range(pairs):
+        value = walk(data, at, depth)
+        if data[at] >= 0x80 and not 0xCC <= data[at] <= 0xCF:
+            return False
+        if _int_at(data, at, "error")[0] == 0:
+            if found or not _is_stack(data, value, depth, walk):
+                return False
+            found = True
+        at = walk(data, value, depth)
+    return found
+
+
+def _is_stack(data: bytes, at: int, depth: int, walk: Walk) -> bool:
+    if not (0x90 <= data[at] <= 0x9F or data[at] in (0xDC, 0xDD)):
+        return False
+    count, at = _container(data, at)
+    for _ in range(count):
+        if not (0x80 <= data[at] <= 0x8F or data[at] in (0xDE, 0xDF)):
+            return False
+        at = walk(data, at, depth)
+    return count > 0
+
+
+def _container(data: bytes, at: int) -> tuple[int, int]:
+    """(count, offset of the first element) of an array or map known to be whole."""
+    code = data[at]
+    if code < 0xA0:
+        return code & 0x0F, at + 1
+    width = 2 if code in (0xDC, 0xDE) else 4
+    return int.from_bytes(data[at + 1 : at + 1 + width], "big"), at + 1 + width

@@ -101,7 +101,7 @@ class TupleFormat:
             raise FormatViolation("count", 0, self._exact, count)
         if count < self._min_count:
             missing = next(number for number in self._required if number >= count)
-            raise FormatViolation("missing", missing, self._checks[missing].type, "nil")
+            raise FormatViolation("missing", missing, self._checks[missing].type, "")
         for number, (check, offset) in enumerate(zip(self._checks, offsets[:-1], strict=False)):
             fault = check.fault(tuple, offset)
             if fault == "type":

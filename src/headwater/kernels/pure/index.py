@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headwater.kernels.pure.fields import whole_array
 from headwater.kernels.pure.keys import ABOVE, STRING, Flat, KeyDef
-from headwater.kernels.pure.violations import DuplicateKey, KeyViolation
+from headwater.kernels.pure.violations import DuplicateKey
 from headwater.typing import IteratorType
 
 _REVERSE = frozenset((IteratorType.REQ, IteratorType.LT, IteratorType.LE, IteratorType.PP))
@@ -27,6 +27,8 @@ class MemtxIndex:
         self.tuples: list[bytes] = []
         self.shared = False
         """A read view looks at `tuples`: the next write must go to a copy."""
+        self.attached = True
+        """Is it in step with its space? A detached index answers nothing."""
 
     def __len__(self) -> int:
         return len(self.tuples)
@@ -40,13 +42,11 @@ class MemtxIndex:
 
     def get(self, key: bytes) -> bytes | None:
         """By a full key (all parts); unique indexes only."""
-        return self.find(self.full_key(key))
-
-    def full_key(self, key: bytes) -> Flat:
-        flat = self.key_def.flat_key(key)
-        if len(flat) != self.key_def.own_size:
-            raise KeyViolation("count", 0, 0, len(flat) // 2)
-        return flat
+        self._expect_attached()
+        if not self.unique:
+            raise ValueError(f"index {self.id} is not unique: a key does not name one tuple")
+        self.key_def.check_key(key, exact=True)
+        return self.find(self.key_def.flat_key(key))
 
     def find(self, flat: Flat) -> bytes | None:
         """The first tuple whose own parts are those of `flat`."""
@@ -80,12 +80,15 @@ class MemtxIndex:
         return max(high - low, 0)
 
     def random(self, seed: int) -> bytes | None:
+        self._expect_attached()
         return self.tuples[seed % len(self.tuples)] if self.tuples else None
 
     def _range(self, iterator: int, key: bytes) -> tuple[int, int]:
         """[low, high) of what `iterator` walks, in whichever direction."""
         if iterator not in _SUPPORTED:
             raise ValueError(f"an ordered index has no iterator {iterator}")
+        self._expect_attached()
+        self.key_def.check_key(key, exact=False)
         flat = self.key_def.flat_key(key)
         size = len(self.keys)
         if not flat:
@@ -111,6 +114,10 @@ class MemtxIndex:
         if not text:
             return len(self.keys)
         return bisect_left(self.keys, (*flat[:-1], text[:-1] + bytes((text[-1] + 1,))))
+
+    def _expect_attached(self) -> None:
+        if not self.attached:
+            raise ValueError(f"index {self.id} is detached from its space")
 
     # ---- writing -------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 Every value becomes two plain Python objects, (class, value), that compare as Tarantool compares; a key is the flat
 tuple of those of its parts. So a partial key is a prefix, and Python's own comparison is the whole algorithm.
 
-Numbers compare exactly by value. Tarantool rounds a double to 15 digits when it meets a decimal, which is not an
-order (two unequal doubles can equal one decimal), so here we differ on purpose.
+Numbers compare exactly by value, but a double that is not whole stands for the shortest decimal that reads back as
+it: so double 0.1 equals decimal 0.1, as in Tarantool. There a double that meets a decimal is cut to 15 digits, which
+is no order (two unequal doubles equal one decimal), so here we differ on purpose.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -59,7 +61,7 @@ def _flat_float(data: bytes, offset: int, double: bool) -> tuple[int, Any]:
     value: float
     (value,) = struct.unpack_from(">d" if double else ">f", data, offset + 1)
     if value == value:
-        return NUMBER, value
+        return NUMBER, value if value.is_integer() or abs(value) == math.inf else Decimal(repr(value))
     # A quiet NaN is greater than a signaling one; turning a float into a double makes it quiet.
     return NAN, data[offset + 2] >> 3 & 1 if double else 1
 
@@ -153,7 +155,7 @@ class KeyDef:
         offsets = whole_array(key)
         count = len(offsets) - 1
         if count > self.part_count or (exact and count < self.part_count):
-            raise KeyViolation("count", 0, 0, count)
+            raise KeyViolation("count", 0, self.part_count, count)
         checks = self._exact_checks if exact else self._search_checks
         for number, (check, offset) in enumerate(zip(checks, offsets[:-1], strict=False)):
             fault = check.fault(key, offset)
@@ -172,7 +174,7 @@ class KeyDef:
         """The comparison key of a key array that a client gave."""
         offsets = whole_array(key)
         if len(offsets) - 1 > self.part_count:
-            raise KeyViolation("count", 0, 0, len(offsets) - 1)
+            raise KeyViolation("count", 0, self.part_count, len(offsets) - 1)
         out: list[Any] = []
         for offset, part in zip(offsets[:-1], self.parts, strict=False):
             out += flat_value(key, offset, part.sort_key)

@@ -29,6 +29,8 @@ _BODY_KEYS = {
 }
 _TREE_ITERATORS = frozenset(range(IteratorType.GT + 1)) | {IteratorType.NP, IteratorType.PP}
 _U64 = (1 << 64) - 1
+_REPLIES_MAX = 1 << 24
+"""Enough for one call: the session must get a chance to send."""
 
 
 def serve(
@@ -51,6 +53,8 @@ def serve(
         served += 1
         dirty |= depends
         replies += body
+        if len(replies) > _REPLIES_MAX:
+            break
     return offset, bytes(replies), served, dirty
 
 
@@ -134,7 +138,6 @@ def _check_iterator(index: MemtxIndex, iterator: int, key: bytes) -> None:
 def _write(memtx: Memtx, space: MemtxSpace, kind: int, data: bytes, fields: Map) -> list[bytes]:
     """Change the space and prepare the row; the reply is the new tuple, or the one deleted."""
     group = 1 if space.local else 0
-    number = mp.uint(space.id)
     if kind == _DELETE:
         key = array(data, fields, _KEY)
         index = _index(space, data, fields)
@@ -142,8 +145,7 @@ def _write(memtx: Memtx, space: MemtxSpace, kind: int, data: bytes, fields: Map)
             raise OddError
         index.key_def.check_key(key, exact=True)
         old = space.delete(index.id, key)
-        which = b"\x83\x10" + number + b"\x11" + mp.uint(index.id) if index.id else b"\x82\x10" + number
-        body = which + b"\x20" + key
+        body = _delete_body(space, index, key, old)
         tuples = [] if old is None else [old]
     else:
         new = array(data, fields, _TUPLE)
@@ -151,8 +153,19 @@ def _write(memtx: Memtx, space: MemtxSpace, kind: int, data: bytes, fields: Map)
             space.insert(new)
         else:
             space.replace(new)
-        body = b"\x82\x10" + number + b"\x21" + new
+        body = b"\x82\x10" + mp.uint(space.id) + b"\x21" + new
         tuples = [new]
     if not space.temporary:
         memtx.add_row(kind, group, body)
     return tuples
+
+
+def _delete_body(space: MemtxSpace, index: MemtxIndex, key: bytes, old: bytes | None) -> bytes:
+    """As requested; but a tuple found by a secondary index is journaled with its primary key (space.c,
+    space_execute_dml)."""
+    number = mp.uint(space.id)
+    primary = space.index(0)
+    if index.id and old is not None and primary is not None:
+        return b"\x82\x10" + number + b"\x20" + primary.key_def.extract(old)
+    which = b"\x83\x10" + number + b"\x11" + mp.uint(index.id) if index.id else b"\x82\x10" + number
+    return which + b"\x20" + key

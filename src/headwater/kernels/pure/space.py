@@ -58,8 +58,6 @@ class MemtxSpace:
 
     def add_index(self, index_id: int, key_def: KeyDef, unique: bool) -> MemtxIndex:
         """Build from index 0 (DuplicateKey leaves nothing behind)."""
-        if index_id in self._indexes:
-            raise ValueError(f"space {self.id} already has an index {index_id}")
         index = MemtxIndex(index_id, key_def, unique)
         primary = self._indexes.get(0)
         if primary is not None:
@@ -68,10 +66,15 @@ class MemtxSpace:
         return index
 
     def detach_index(self, index_id: int) -> MemtxIndex:
-        return self._indexes.pop(index_id)
+        index = self._indexes.pop(index_id)
+        index.attached = False
+        return index
 
     def attach_index(self, index: MemtxIndex) -> None:
         """Put back what detach_index gave; only valid if no tuple changed in between (undo)."""
+        if index.id in self._indexes:
+            raise ValueError(f"space {self.id} already has an index {index.id}")
+        index.attached = True
         self._indexes[index.id] = index
         self._indexes = dict(sorted(self._indexes.items()))
 

@@ -33,3 +33,5 @@ class DuplicateKey(Exception):  # noqa: N818 (the word of the contract)
         self.index_id = index_id
         self.old = old
         self.new = new
+        self.offset = 0
+        self.rows = 0
