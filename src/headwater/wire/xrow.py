@@ -17,6 +17,7 @@ from headwater.wire.mpwrite import pack_double, pack_map_head, pack_uint
 
 _U64 = (1 << 64) - 1
 _U32 = (1 << 32) - 1
+_COMMIT = int(Flag.COMMIT)
 _LENGTH = struct.Struct(">BI")
 
 
@@ -48,7 +49,7 @@ class Row:
     @property
     def is_commit(self) -> bool:
         """Is it the last row of its transaction?"""
-        return bool(self.flags & Flag.COMMIT)
+        return bool(self.flags & 1)
 
     @property
     def is_error(self) -> bool:
@@ -130,7 +131,7 @@ def _decode_header(row: Row, data: bytes, at: int) -> int:
     row.lsn = _signed(lsn)
     row.tsn = _signed(lsn - tsn)
     if not has_tsn:
-        row.flags |= Flag.COMMIT
+        row.flags |= _COMMIT
     return end
 
 
@@ -180,13 +181,13 @@ def encode_header(row: Row, sync: int = 0) -> bytes:
         out.append(b"\x03" + pack_uint(row.lsn & _U64))
     if row.timestamp:
         out.append(b"\x04" + pack_double(row.timestamp))
-    flags = row.flags & ~Flag.COMMIT & 0xFF
+    flags = row.flags & ~_COMMIT & 0xFF
     if row.tsn:
         # A transaction of one row has neither TSN nor COMMIT; in a longer one every row has its distance to the first.
         if row.tsn != row.lsn or not row.is_commit:
             out.append(b"\x08" + pack_uint((row.lsn - row.tsn) & _U64))
         if row.is_commit and row.tsn != row.lsn:
-            flags |= Flag.COMMIT
+            flags |= _COMMIT
     if row.stream_id:
         out.append(b"\x0a" + pack_uint(row.stream_id))
     if flags:
