@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import signal
@@ -14,6 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+
+_LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    """A run of tests that is itself killed leaves no servers behind."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -131,6 +141,7 @@ class Server:
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
         except BaseException:
             os.close(reading)

@@ -1,0 +1,31 @@
+"""The record of long runs: one JSON line a batch in `docs/soak/`, so that a run goes on where the last one ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from tests.support.headwater import ROOT
+
+DIRECTORY = ROOT / "docs" / "soak"
+
+
+class Record:
+    """What one long run has done so far. A new count begins when its file is removed."""
+
+    def __init__(self, name: str) -> None:
+        self.path = DIRECTORY / f"{name}.jsonl"
+
+    def entries(self) -> list[dict[str, Any]]:
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def total(self, field: str) -> int:
+        return sum(entry[field] for entry in self.entries())
+
+    def add(self, **values: object) -> None:
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps({"day": time.strftime("%Y-%m-%d"), **values}) + "\n")
