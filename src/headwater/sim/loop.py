@@ -1,0 +1,70 @@
+"""An asyncio loop whose time is a number.
+
+Nothing waits: when no callback is ready, time jumps to the next timer. Everything else (tasks, cancellation,
+timeouts) is asyncio's own code, so that a fiber means the same here as in the real world. The order of callbacks
+and timers follows from the calls that made them alone, so that the same calls give the same order again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+TICK = 1e-7
+"""Timers of the same moment, to this many seconds, run in one turn. Coarser than the grain of a float for years."""
+
+
+class StuckError(Exception):
+    """Nothing is ready and no timer is set, yet somebody still waits: a lost wake-up in what is simulated."""
+
+
+class _NoSelector:
+    """Takes the place of the system's poll: instead of sleeping, it moves the loop's time."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise StuckError("every fiber waits and no timer is set")
+        self._loop.now += timeout
+        return []
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """`asyncio` on virtual time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.errors: list[str] = []
+        """What callbacks raised. Anything here is a bug in what was simulated."""
+        self._selector = _NoSelector(self)
+        self._clock_resolution = TICK
+        self.set_exception_handler(self._keep_error)
+
+    def time(self) -> float:
+        return self.now
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run one coroutine to its end."""
+        asyncio.set_event_loop(self)
+        try:
+            return self.run_until_complete(main)
+        finally:
+            asyncio.set_event_loop(None)
+
+    def _keep_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.errors.append(f"{context.get('message', 'error in a callback')}: {error!r}")
+
+    # What BaseEventLoop asks of a loop that polls the system.
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
