@@ -1,0 +1,1 @@
+"""How fast Headwater is, measured beside the installed Tarantool: `make bench`."""

@@ -1,0 +1,154 @@
+"""`make bench`: the same work on Headwater and on the installed Tarantool, alternating, medians, ratios.
+
+    python -m bench [--quick] [--rounds N] [--rows N] [--operations N] [--only SCENE] [--write]
+
+`--write` puts the table into docs/performance.md between its two markers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import statistics
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.headwater import ROOT
+from tests.support.tarantool import EXECUTABLE
+
+from bench.load import compiled
+from bench.scenes import KINDS, SCENES, Bench, prepare
+
+PAGE = ROOT / "docs" / "performance.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One line of the table. `better` is 'more' or 'less'; `limit` bounds the ratio, or Headwater's own figure if
+    `own`; ratios of seconds are turned round, so that more is always Headwater's gain."""
+
+    name: str
+    unit: str
+    limit: float
+    better: str = "more"
+    own: bool = False
+
+
+GOALS = [
+    Goal("recovery from an xlog", "rows/s", 1.0),
+    Goal("recovery from a snapshot", "rows/s", 0.7),
+    Goal("REPLACE, one connection", "1/s", 0.5),
+    Goal("SELECT by key, one connection", "1/s", 0.5),
+    Goal("snapshot writing", "rows/s", 0.7),
+    Goal("64 connections, both", "1/s", 0.5),
+    Goal("memory a tuple of 93 bytes", "bytes", 2.0, "less"),
+    Goal("ready on an empty directory", "s", 0.3, "less", own=True),
+    Goal("growth of recovery from an xlog", "x for 10x", 13, "less", own=True),
+    Goal("growth of recovery from a snapshot", "x for 10x", 13, "less", own=True),
+    Goal("growth of inserting", "x for 10x", 13, "less", own=True),
+]
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def rows_of(figures: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
+    """The table: what, Headwater, Tarantool, ratio, goal, met."""
+    out = []
+    for goal in GOALS:
+        ours = figures["headwater"].get(goal.name)
+        theirs = figures["tarantool"].get(goal.name)
+        if not ours or not theirs:
+            continue
+        mine, real = statistics.median(ours), statistics.median(theirs)
+        judged = mine if goal.own else mine / real
+        met = judged >= goal.limit if goal.better == "more" else judged <= goal.limit
+        sign = "≥" if goal.better == "more" else "≤"
+        target = f"{sign} {goal.limit:g}{' ' + goal.unit if goal.own else ''}"
+        out.append(
+            (
+                f"{goal.name} ({goal.unit})",
+                number(mine),
+                number(real),
+                f"{mine / real:.2f}",
+                target,
+                "yes" if met else "**no**",
+            )
+        )
+    return out
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    head = ("what", "Headwater", "Tarantool", "ratio", "goal", "met")
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows)]
+    return "\n".join(lines)
+
+
+def conditions(arguments: argparse.Namespace, version: str) -> str:
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    return (
+        f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}, {version}, medians of "
+        f"{arguments.rounds}, alternating; {arguments.rows:,} rows recovered, {arguments.operations:,} requests "
+        "a load, wal_mode write."
+    )
+
+
+def write_page(text: str) -> None:
+    """Put the table between the markers of the page."""
+    begin, end = "<!-- table -->", "<!-- end of table -->"
+    page = PAGE.read_text()
+    if begin not in page or end not in page:
+        raise SystemExit(f"{PAGE} has no markers {begin} … {end}")
+    PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", page, flags=re.DOTALL))
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one round")
+    parser.add_argument("--rounds", type=int, default=None, help="rounds of each server (5)")
+    parser.add_argument("--rows", type=int, default=None, help="rows of the recovered files (3,000,000)")
+    parser.add_argument("--operations", type=int, default=None, help="requests of each load (1,000,000)")
+    parser.add_argument("--only", choices=sorted(SCENES), action="append", help="this scene only; may be repeated")
+    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="this server only; may be repeated")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
+    arguments = parser.parse_args()
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
+    arguments.rows = arguments.rows or (300_000 if arguments.quick else 3_000_000)
+    arguments.operations = arguments.operations or (200_000 if arguments.quick else 1_000_000)
+    return arguments
+
+
+def main() -> int:
+    arguments = options()
+    if EXECUTABLE is None:
+        print("no tarantool is installed: there is nothing to compare with (apt install tarantool)", file=sys.stderr)
+        return 1
+    directory = ROOT / "var" / "bench"
+    bench = Bench(directory, compiled(directory), arguments.rows, arguments.operations)
+    prepare(bench)
+    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for turn in range(arguments.rounds):
+        for kind in arguments.kind or KINDS:
+            for scene in arguments.only or SCENES:
+                print(f"round {turn + 1} of {arguments.rounds}: {kind}, {scene}", file=sys.stderr)
+                for name, value in SCENES[scene](bench, KINDS[kind]).items():
+                    figures[kind][name].append(value)
+                    print(f"    {name}: {number(value)}", file=sys.stderr)
+    rows = rows_of(figures)
+    version = "Tarantool " + os.popen(f"{EXECUTABLE} --version").readline().split()[1]
+    print(table(rows))
+    if arguments.write:
+        write_page(conditions(arguments, version) + "\n\n" + table(rows))
+    return 0

@@ -1,0 +1,173 @@
+"""The work that is measured: each scene starts a server, does one thing and gives named figures."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import iproto
+from tests.support.headwater import HeadwaterServer
+from tests.support.process import Server
+from tests.support.tarantool import TarantoolServer
+
+from bench.load import SPACE, Load
+
+TUPLE_BYTES = 93
+OPTIONS: Mapping[str, object] = {"wal_mode": "write", "memtx_memory": 2 << 30}
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where and how much."""
+
+    directory: Path
+    program: Path
+    rows: int
+    """Rows of the recovered files."""
+    operations: int
+    """Requests of each load."""
+
+    def data(self, name: str) -> Path:
+        return self.directory / name
+
+
+Make = Callable[[Path], Server]
+
+
+def tarantool(path: Path) -> Server:
+    return TarantoolServer(path, options=OPTIONS)
+
+
+def headwater(path: Path) -> Server:
+    return HeadwaterServer(path, options=OPTIONS, dev=not path.exists() or not any(path.iterdir()))
+
+
+KINDS: dict[str, Make] = {"headwater": headwater, "tarantool": tarantool}
+
+
+def snapshot(server: Server) -> float:
+    """Make a snapshot; seconds."""
+    with iproto.Connection(*server.address, timeout=600) as connection:
+        begin = time.monotonic()
+        if isinstance(server, TarantoolServer):
+            connection.eval("box.snapshot()")
+        else:
+            connection.call("box.snapshot")
+        return time.monotonic() - begin
+
+
+def count(server: Server) -> int:
+    with iproto.Connection(*server.address, timeout=600) as connection:
+        return int(connection.call(f"box.space.{NAME}:len")[0])
+
+
+NAME = "bench"
+
+
+def fresh(bench: Bench, make: Make, name: str) -> Server:
+    """A server on an empty directory, not started."""
+    path = bench.data(name)
+    shutil.rmtree(path, ignore_errors=True)
+    return make(path)
+
+
+def with_space(server: Server) -> None:
+    with iproto.Connection(*server.address) as connection:
+        iproto.create_space(connection, SPACE, NAME)
+
+
+# ---- data
+
+
+def prepare(bench: Bench) -> None:
+    """Directories that a real Tarantool wrote: 3M rows in an xlog, the same in a snapshot, and a tenth of each."""
+    for rows in (bench.rows, bench.rows // 10):
+        if bench.data(f"snap-{rows}").exists():
+            continue
+        path = bench.data("making")
+        shutil.rmtree(path, ignore_errors=True)
+        with tarantool(path).start() as server:
+            with_space(server)
+            Load(bench.program, server.address).run("replace", operations=rows, keys=rows, order="seq")
+            server.stop()
+        shutil.copytree(path, bench.data(f"xlog-{rows}"))
+        with tarantool(path).start() as server:
+            snapshot(server)
+            server.stop()
+        path.rename(bench.data(f"snap-{rows}"))
+
+
+def copy(bench: Bench, name: str) -> Path:
+    """A copy of prepared data: every start sees the same bytes."""
+    path = bench.data("copy")
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(bench.data(name), path)
+    return path
+
+
+# ---- scenes
+
+
+def starting(bench: Bench, make: Make) -> Figures:
+    """Ready on an empty directory, and the time of a start that has nothing to recover."""
+    server = fresh(bench, make, "empty")
+    server.start()
+    first = server.start_seconds
+    server.stop()
+    server.start()
+    again = server.start_seconds
+    server.stop()
+    return {"ready on an empty directory": first, "start": again}
+
+
+def recovery(bench: Bench, make: Make) -> Figures:
+    """Seconds to recover, the start told apart; a tenth of the rows too, for growth."""
+    base = starting(bench, make)["start"]
+    out: Figures = {}
+    for kind in ("xlog", "snap"):
+        for rows in (bench.rows, bench.rows // 10):
+            server = make(copy(bench, f"{kind}-{rows}"))
+            server.start(timeout=600)
+            seconds = max(server.start_seconds - base, 1e-4)
+            there = count(server)
+            if there != rows:
+                raise RuntimeError(f"{server.name} recovered {there} of {rows} rows")
+            server.kill()
+            name = f"recovery from {'an xlog' if kind == 'xlog' else 'a snapshot'}"
+            if rows == bench.rows:
+                out[name] = rows / seconds
+            out[f"{name}, {rows} rows"] = seconds
+        whole, tenth = out[f"{name}, {bench.rows} rows"], out[f"{name}, {bench.rows // 10} rows"]
+        out[f"growth of {name}"] = whole / tenth
+    return out
+
+
+def writing(bench: Bench, make: Make) -> Figures:
+    """Memory a tuple, pipelined requests, 64 connections, a snapshot of it all."""
+    server = fresh(bench, make, "writing")
+    n = bench.operations
+    with server.start():
+        with_space(server)
+        load = Load(bench.program, server.address)
+        load.run("replace", operations=1000, keys=1000, order="seq")
+        empty = server.rss()
+        tenth = (n // 10) / load.run("replace", operations=n // 10, keys=n // 10, order="seq")
+        whole = n / load.run("replace", operations=n, keys=n, order="seq")
+        memory = (server.rss() - empty) / n
+        out = {
+            "memory a tuple of 93 bytes": memory,
+            "REPLACE, one connection": load.run("replace", operations=n, keys=n),
+            "SELECT by key, one connection": load.run("select", operations=n, keys=n),
+            "64 connections, both": load.run("mixed", operations=n, keys=n, connections=64, window=16),
+            "growth of inserting": whole / tenth,
+        }
+        out["snapshot writing"] = n / snapshot(server)
+    return out
+
+
+SCENES = {"starting": starting, "recovery": recovery, "writing": writing}
