@@ -19,6 +19,10 @@ class FieldDef:
     collation: int | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)
     """The map as written, so that what we do not interpret is shown as it came."""
+    action: str = "default"
+    """What happens to a nil (nullable_action): 'none' exactly where it is nullable."""
+    default: bytes | None = None
+    """MessagePack of the value that a missing field or a nil is replaced by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class PartDef:
     nullable: bool = False
     exclude_null: bool = False
     collation: int | None = None
+    action: str = "default"
+    """nullable_action of the part: 'none' exactly where it is nullable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,26 @@ class SpaceDef:
 
     @property
     def is_local(self) -> bool:
-        return self.options.get("group_id", 0) == 1
+        return bool(self.options.get("group_id", 0) == 1)
+
+    @property
+    def type(self) -> str:
+        """'normal'; 'data-temporary': the tuples stay in memory; 'temporary': so does the definition
+        (space_def.h, enum space_type). The old option `temporary` says data-temporary."""
+        kind = self.options.get("type")
+        if kind is not None:
+            return str(kind).lower()
+        return "data-temporary" if self.options.get("temporary") else "normal"
 
     @property
     def is_temporary(self) -> bool:
-        return bool(self.options.get("temporary")) or self.options.get("type") in ("temporary", "data-temporary")
+        """Its tuples are neither journaled nor in snapshots (space_opts_is_data_temporary)."""
+        return self.type != "normal"
+
+    @property
+    def is_fully_temporary(self) -> bool:
+        """Nor is its definition (space_opts_is_temporary)."""
+        return self.type == "temporary"
 
     @property
     def is_sync(self) -> bool:
