@@ -1,0 +1,197 @@
+"""`box.info`: one map, shaped as 3.x prints it (lua/info.c).
+
+What only the running node knows comes as `Facts`; the rest is read from options, schema and store. Keys of Tarantool
+are always there, also those of parts that this node does not have: then they say what a node without them says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater import __version__
+from headwater.box.host import Host
+from headwater.options.formula import FormulaError, evaluate
+from headwater.wire.constants import VERSION
+
+PACKAGE = "Headwater"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One snapshot that is kept."""
+
+    vclock: Mapping[int, int]
+    references: Sequence[str] = ()
+    """Who needs it: the names of backups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the running node knows of itself."""
+
+    status: str
+    """loading, running or orphan (box.cc, box_status)."""
+    id: int | None
+    """Of its row in `_cluster`; None before it has one."""
+    vclock: Mapping[int, int]
+    """What is written."""
+    ro_reason: str | None
+    """None if writable; config, orphan, election or synchro (box.cc, box_ro_reason)."""
+    uptime: float
+    """Seconds since the process began."""
+    listening: Sequence[str]
+    """Addresses with the ports that were really taken."""
+    gc_vclock: Mapping[int, int] = field(default_factory=dict)
+    """Journal files before it may be gone."""
+    checkpoints: Sequence[Checkpoint] = ()
+    """Oldest first."""
+    is_checkpointing: bool = False
+    pid: int = 0
+    hostname: str | None = None
+    term: int = 1
+    queue_owner: int = 0
+    queue_term: int = 0
+    net_bytes: int = 0
+    """Memory of connections."""
+
+
+def box_info(host: Host) -> dict[str, Any]:
+    """What CALL of `box.info` gives."""
+    facts = host.facts()
+    identity = host.schema.identity
+    return {
+        "version": ".".join(map(str, VERSION)),
+        "package": f"{PACKAGE} {__version__}",
+        "id": facts.id,
+        "uuid": _text(identity.instance_uuid),
+        "name": identity.instance_name or None,
+        "lsn": facts.vclock.get(facts.id or 0, 0) if facts.id else -1,
+        "signature": sum(facts.vclock.values()),
+        "vclock": dict(facts.vclock),
+        "ro": facts.ro_reason is not None,
+        "ro_reason": facts.ro_reason,
+        "replication": _members(host, facts),
+        "replication_anon": {"count": 0},
+        "replicaset": {"uuid": _text(identity.replicaset_uuid), "name": identity.replicaset_name or None},
+        "status": facts.status,
+        "uptime": int(facts.uptime) + 1,
+        "pid": facts.pid,
+        "cluster": {"name": identity.cluster_name or None},
+        "memory": {},
+        "gc": {},
+        "vinyl": {},
+        "sql": {},
+        "listen": _listening(facts),
+        "election": {"state": "follower", "term": facts.term, "vote": 0, "leader": 0},
+        "synchro": _synchro(host, facts),
+        "schema_version": host.memtx.schema_version,
+        "hostname": facts.hostname,
+        "config": {"status": "uninitialized", "meta": {"active": {}, "last": {}}, "alerts": []},
+    }
+
+
+def _text(uuid: object) -> str | None:
+    return None if uuid is None else str(uuid)
+
+
+def _members(host: Host, facts: Facts) -> dict[int, dict[str, Any]]:
+    """Registered members by id, ourselves included (lbox_info_replication)."""
+    return {
+        member.id: {
+            "id": member.id,
+            "uuid": str(member.uuid),
+            "name": member.name or None,
+            "lsn": facts.vclock.get(member.id, 0),
+        }
+        for member in host.schema.cluster
+    }
+
+
+def _listening(facts: Facts) -> str | list[str] | None:
+    """One address as text, several as a list (lbox_info_listen)."""
+    addresses = list(facts.listening)
+    return addresses[0] if len(addresses) == 1 else addresses or None
+
+
+def _synchro(host: Host, facts: Facts) -> dict[str, Any]:
+    queue = {
+        "len": 0,
+        "size": 0,
+        "owner": facts.queue_owner,
+        "busy": False,
+        "term": facts.queue_term,
+        "age": 0,
+        "confirm_lag": 0,
+    }
+    return {"quorum": quorum(host), "queue": queue}
+
+
+def quorum(host: Host) -> int:
+    """The value of `replication_synchro_quorum` for the members there are."""
+    written = host.options.replication_synchro_quorum
+    if not isinstance(written, str):
+        return int(written)
+    members = max(1, sum(1 for _ in host.schema.cluster))
+    try:
+        return evaluate(written, N=members)
+    except FormulaError:
+        return 1
+
+
+def memory(host: Host) -> dict[str, int]:
+    """box.info.memory()"""
+    data, indexes = used_memory(host)
+    return {"data": data, "index": indexes, "cache": 0, "tx": 0, "net": host.facts().net_bytes, "lua": 0}
+
+
+def used_memory(host: Host) -> tuple[int, int]:
+    """Bytes of tuples and of indexes."""
+    data = indexes = 0
+    for space in host.schema.spaces.values():
+        if space.kernel is None:
+            continue
+        data += space.kernel.bsize
+        for index_id in space.indexes:
+            index = space.kernel.index(index_id)
+            indexes += index.bsize if index is not None else 0
+    return data, indexes
+
+
+def gc(host: Host) -> dict[str, Any]:
+    """box.info.gc()"""
+    facts = host.facts()
+    return {
+        "vclock": dict(facts.gc_vclock),
+        "signature": sum(facts.gc_vclock.values()),
+        "checkpoint_is_in_progress": facts.is_checkpointing,
+        "is_paused": False,
+        "wal_retention_vclock": None,
+        "checkpoints": [
+            {
+                "vclock": dict(checkpoint.vclock),
+                "signature": sum(checkpoint.vclock.values()),
+                "references": list(checkpoint.references),
+            }
+            for checkpoint in facts.checkpoints
+        ],
+        "consumers": [],
+    }
+
+
+def slab_info(host: Host) -> dict[str, Any]:
+    """box.slab.info(): what tuples and indexes take of `memtx_memory` (lua/slab.cc, lbox_slab_info)."""
+    data, indexes = used_memory(host)
+    total, quota = max(host.memtx.bytes_used, data + indexes), host.options.memtx_memory
+    return {
+        "items_size": total - indexes,
+        "items_used": data,
+        "items_used_ratio": f"{100 * data / (total - indexes + 0.0001):0.2f}%",
+        "arena_size": total,
+        "arena_used": data + indexes,
+        "arena_used_ratio": f"{100 * (data + indexes) / (total + 1):0.1f}%",
+        "quota_size": quota,
+        "quota_used": total,
+        "quota_used_ratio": f"{100 * total / (quota + 0.0001):0.2f}%",
+    }
