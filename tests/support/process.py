@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-
 _LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
