@@ -27,6 +27,7 @@ from headwater.wire.constants import (
     type_name,
 )
 from headwater.wire.mpread import KIND, read_bytes, read_double, read_ext, read_length, read_text, read_uint
+from headwater.wire.mpwrite import pack_map_head, pack_uint
 from headwater.wire.xrow import Row, decode_into
 
 _U32 = (1 << 32) - 1
@@ -153,6 +154,16 @@ def _unknown(request: Request) -> None:
 
 def _nothing(request: Request) -> None:
     """No body is needed, or the replication code reads it."""
+
+
+def encode(type_: int, sync: int, body: bytes = b"", stream_id: int = 0) -> bytes:
+    """A client's packet, with the header's keys in the order of net.box (net_box.c, netbox_begin_encode)."""
+    pairs = [pack_uint(Key.SYNC) + pack_uint(sync)] if sync else []
+    pairs.append(pack_uint(Key.REQUEST_TYPE) + pack_uint(type_))
+    if stream_id:
+        pairs.append(pack_uint(Key.STREAM_ID) + pack_uint(stream_id))
+    packet = pack_map_head(len(pairs)) + b"".join(pairs) + body
+    return b"\xce" + len(packet).to_bytes(4, "big") + packet
 
 
 # ---- DML ------------------------------------------------------------------------------------------
