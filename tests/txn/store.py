@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from headwater.kernels import KeyDef, KeyPart, Memtx, MemtxSpace, TupleFormat
-from headwater.store.definitions import IndexDef, PartDef
+from headwater.kernels import KeyDef, KeyPart, Memtx
+from headwater.store.definitions import FieldDef, IndexDef, PartDef, SpaceDef
+from headwater.store.space import Space
 from headwater.txn import InteractiveTxn, Isolation, Txns
-from headwater.typing import FieldType, IndexId, IteratorType, SpaceId
+from headwater.txn.base import kernel_of
+from headwater.typing import FieldType, IndexId, IteratorType, SpaceId, UserId
 from headwater.wire import msgpack
 
 PK = IndexId(0)
 INSERT, REPLACE, DELETE = 2, 3, 5
-
-
-@dataclass
-class FakeSpace:
-    id: SpaceId
-    memtx: MemtxSpace
-    format: TupleFormat
-    indexes: Mapping[IndexId, IndexDef]
 
 
 class Store:
@@ -33,29 +25,34 @@ class Store:
         self.spaces = {512: self._space(512), 513: self._space(513)}
         self.txns = Txns(self.memtx, lambda: list(self.spaces.values()))
 
-    def _space(self, id: int) -> FakeSpace:
-        memtx = self.memtx.add_space(id)
+    def _space(self, id: int) -> Space:
+        kernel = self.memtx.add_space(id)
         pk, rank = KeyPart(0, FieldType.UNSIGNED), KeyPart(2, FieldType.NUMBER)
         name = KeyPart(1, FieldType.STRING, nullable=True)
-        memtx.add_index(0, KeyDef([pk]), True)
-        memtx.add_index(1, KeyDef([name], [pk]), True)
-        memtx.add_index(2, KeyDef([rank], [pk]), False)
-        shape = TupleFormat([(FieldType.UNSIGNED, False), (FieldType.STRING, True), (FieldType.NUMBER, False)])
-        memtx.set_format(shape)
-        memtx.fast = True
-        indexes = {
+        kernel.add_index(0, KeyDef([pk]), True)
+        kernel.add_index(1, KeyDef([name], [pk]), True)
+        kernel.add_index(2, KeyDef([rank], [pk]), False)
+        fields = [
+            FieldDef("id", FieldType.UNSIGNED),
+            FieldDef("name", FieldType.STRING, nullable=True, action="none"),
+            FieldDef("rank", FieldType.NUMBER),
+        ]
+        space = Space(SpaceDef(SpaceId(id), UserId(1), f"s{id}", "memtx", 0, {}, fields), kernel)
+        kernel.set_format(space.format.kernel())
+        space.indexes = {
             IndexId(0): _index(id, 0, True, PartDef(0, FieldType.UNSIGNED)),
             IndexId(1): _index(id, 1, True, PartDef(1, FieldType.STRING, nullable=True)),
             IndexId(2): _index(id, 2, False, PartDef(2, FieldType.NUMBER)),
         }
-        return FakeSpace(SpaceId(id), memtx, shape, indexes)
+        space.set_fast()
+        return space
 
     @property
-    def space(self) -> FakeSpace:
+    def space(self) -> Space:
         return self.spaces[512]
 
     @property
-    def other(self) -> FakeSpace:
+    def other(self) -> Space:
         return self.spaces[513]
 
     # ---- the journal's part --------------------------------------------------------------------------
@@ -69,14 +66,14 @@ class Store:
 
     # ---- requests ------------------------------------------------------------------------------------
 
-    def begin(self, isolation: Isolation = Isolation.DEFAULT) -> InteractiveTxn:
+    def begin(self, isolation: Isolation = Isolation.BEST_EFFORT) -> InteractiveTxn:
         return self.txns.begin(isolation)
 
-    def put(self, *rows: tuple[Any, ...], space: FakeSpace | None = None) -> None:
+    def put(self, *rows: tuple[Any, ...], space: Space | None = None) -> None:
         """Autocommit."""
         for row in rows:
             direct = self.txns.direct()
-            direct.replace(space or self.space, pack(row), observe_old=False)
+            direct.replace(self.space if space is None else space, pack(row), observe_old=False)
             direct.commit()
 
     def remove(self, id: int) -> None:
@@ -86,8 +83,8 @@ class Store:
         direct.delete(self.space, old)
         direct.commit()
 
-    def rows(self, space: FakeSpace | None = None) -> list[list[Any]]:
-        index = (space or self.space).memtx.index(0)
+    def rows(self, space: Space | None = None) -> list[list[Any]]:
+        index = kernel_of(self.space if space is None else space).index(0)
         assert index is not None
         return [msgpack.unpack(row) for row in index.select(IteratorType.ALL, b"\x90")]
 
@@ -131,7 +128,7 @@ class Client:
         self.store.txns.rollback(self.txn)
 
 
-def client(store: Store, isolation: Isolation = Isolation.DEFAULT) -> Client:
+def client(store: Store, isolation: Isolation = Isolation.BEST_EFFORT) -> Client:
     return Client(store, store.begin(isolation))
 
 

@@ -9,7 +9,8 @@ from tests.txn.store import PK, Store, client, pack
 
 from headwater.errors import BoxError, Er, IllegalParams
 from headwater.kernels import DuplicateKey, FormatViolation
-from headwater.txn import Isolation, Status, default_isolation, isolation_of
+from headwater.txn import Isolation, Status, isolation_of
+from headwater.txn.base import kernel_of
 from headwater.typing import IteratorType
 
 LEVELS = [Isolation.READ_COMMITTED, Isolation.READ_CONFIRMED, Isolation.BEST_EFFORT]
@@ -323,23 +324,23 @@ def test_losing_the_newest_transactions_unwinds_all_of_them(store: Store) -> Non
 
 
 def test_a_space_is_slow_only_while_somebody_depends_on_it(store: Store) -> None:
-    assert store.space.memtx.fast
+    assert kernel_of(store.space).fast
     one = client(store)
     one.select([1])
-    assert not store.space.memtx.fast
-    assert store.other.memtx.fast
+    assert not kernel_of(store.space).fast
+    assert kernel_of(store.other).fast
     one.commit()
-    assert store.space.memtx.fast
+    assert kernel_of(store.space).fast
 
 
 def test_a_view_makes_all_spaces_slow_until_it_ends(store: Store) -> None:
     one = client(store)
     one.select([1])
     store.put([1, "a", 11])
-    assert not store.other.memtx.fast
+    assert not kernel_of(store.other).fast
     one.rollback()
-    assert store.other.memtx.fast
-    assert store.space.memtx.fast
+    assert kernel_of(store.other).fast
+    assert kernel_of(store.space).fast
 
 
 def test_a_doomed_transaction_holds_nothing(store: Store) -> None:
@@ -348,7 +349,7 @@ def test_a_doomed_transaction_holds_nothing(store: Store) -> None:
     one.replace(5, "e", 1)
     store.put([1, "a", 11])
     assert one.txn.status is Status.ABORTED
-    assert store.space.memtx.fast
+    assert kernel_of(store.space).fast
 
 
 # ---- ends --------------------------------------------------------------------------------------------------
@@ -411,15 +412,10 @@ def test_schema_cannot_change_in_an_interactive_transaction(store: Store) -> Non
     assert caught.value.code == Er.TRANSACTION_YIELD
 
 
-def test_levels_by_number_and_name() -> None:
+def test_levels_by_number() -> None:
     assert isolation_of(2) is Isolation.READ_CONFIRMED
     with pytest.raises(IllegalParams, match="unknown isolation level"):
         isolation_of(5)
-    assert default_isolation("read-committed") is default_isolation("READ_COMMITTED") is Isolation.READ_COMMITTED
-    for bad in ("default", "linearizable", "fast", 9, None, True):
-        with pytest.raises(BoxError) as caught:
-            default_isolation(bad)
-        assert caught.value.code == Er.CFG
 
 
 def test_linearizable_is_refused_by_name(store: Store) -> None:

@@ -14,6 +14,7 @@ from tests.txn.store import Client, Store, client
 from headwater.errors import BoxError
 from headwater.kernels import DuplicateKey
 from headwater.txn import Isolation, Status
+from headwater.txn.base import kernel_of
 from headwater.typing import IteratorType
 
 Row = tuple[Any, ...]
@@ -224,7 +225,7 @@ class Machine:
         there = {row[0]: tuple(row) for row in self.store.rows()}
         assert there == self.states[-1]
         for index in range(3):
-            kernel = self.store.space.memtx.index(index)
+            kernel = kernel_of(self.store.space).index(index)
             assert kernel is not None
             assert len(kernel) == len(there)
 
@@ -242,4 +243,4 @@ def test_whatever_commits_saw_one_state(seed: int) -> None:
     for slot in list(machine.logs):
         machine.step("rollback", slot, None)
     assert not machine.store.txns.open
-    assert all(space.memtx.fast for space in machine.store.spaces.values())
+    assert all(kernel_of(space).fast for space in machine.store.spaces.values())

@@ -1,30 +1,27 @@
-"""What the parts of this room know of a space, and what a statement asks of a transaction."""
+"""What a statement asks of a transaction, and what it leaves behind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.kernels import MemtxSpace, TupleFormat
-from headwater.store.definitions import IndexDef
-from headwater.typing import IndexId, SpaceId
+from headwater.kernels import MemtxIndex, MemtxSpace
+from headwater.store.space import Space
+from headwater.typing import IndexId
+
+PRIMARY = IndexId(0)
 
 
-class SpaceLike(Protocol):
-    """As much of `store.space.Space` as a transaction needs."""
+def kernel_of(space: Space) -> MemtxSpace:
+    """The tuples of a space that has some of its own."""
+    assert space.kernel is not None, "views are read without a transaction"
+    return space.kernel
 
-    @property
-    def id(self) -> SpaceId: ...
 
-    @property
-    def memtx(self) -> MemtxSpace: ...
-
-    @property
-    def format(self) -> TupleFormat: ...
-
-    @property
-    def indexes(self) -> Mapping[IndexId, IndexDef]: ...
+def index_of(kernel: MemtxSpace, index_id: IndexId) -> MemtxIndex:
+    index = kernel.index(index_id)
+    assert index is not None, "the caller has looked the index up"
+    return index
 
 
 @dataclass(slots=True)
@@ -46,7 +43,7 @@ class RowDraft:
 class Change:
     """What one statement did to one tuple."""
 
-    space: SpaceLike
+    space: Space
     old: bytes | None
     new: bytes | None
 
@@ -60,12 +57,12 @@ class Transaction(Protocol):
     def check_can_continue(self) -> None:
         """BoxError if it was aborted meanwhile, before another statement (txn.h, txn_check_can_continue)."""
 
-    def get(self, space: SpaceLike, index_id: IndexId, key: bytes) -> bytes | None:
+    def get(self, space: Space, index_id: IndexId, key: bytes) -> bytes | None:
         """The tuple with a full key of a unique index."""
 
     def select(
         self,
-        space: SpaceLike,
+        space: Space,
         index_id: IndexId,
         iterator: int,
         key: bytes,
@@ -74,16 +71,16 @@ class Transaction(Protocol):
         after: bytes | None = None,
     ) -> list[bytes]: ...
 
-    def insert(self, space: SpaceLike, new: bytes) -> None:
+    def insert(self, space: Space, new: bytes) -> None:
         """FormatViolation or DuplicateKey, and nothing is changed."""
 
-    def replace(self, space: SpaceLike, new: bytes, *, observe_old: bool) -> bytes | None:
+    def replace(self, space: Space, new: bytes, *, observe_old: bool) -> bytes | None:
         """Returns the tuple whose place it took. `observe_old`: somebody looks at that tuple, so it counts as read."""
 
-    def update(self, space: SpaceLike, old: bytes, new: bytes) -> None:
+    def update(self, space: Space, old: bytes, new: bytes) -> None:
         """`old` is what `get` has just returned; the primary key is the same."""
 
-    def delete(self, space: SpaceLike, old: bytes) -> None: ...
+    def delete(self, space: Space, old: bytes) -> None: ...
 
     def add_row(self, row: RowDraft) -> None: ...
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.txn.base import Change, RowDraft, SpaceLike
-from headwater.txn.overlay import PRIMARY, index_of
+from headwater.store.space import Space
+from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of
 from headwater.txn.rows import write_rows
 from headwater.typing import IndexId
 
@@ -37,12 +37,12 @@ class DirectTxn:
 
     # ---- statements ---------------------------------------------------------------------------------
 
-    def get(self, space: SpaceLike, index_id: IndexId, key: bytes) -> bytes | None:
-        return index_of(space.memtx, index_id).get(key)
+    def get(self, space: Space, index_id: IndexId, key: bytes) -> bytes | None:
+        return index_of(kernel_of(space), index_id).get(key)
 
     def select(
         self,
-        space: SpaceLike,
+        space: Space,
         index_id: IndexId,
         iterator: int,
         key: bytes,
@@ -50,26 +50,26 @@ class DirectTxn:
         limit: int = 0xFFFFFFFF,
         after: bytes | None = None,
     ) -> list[bytes]:
-        return index_of(space.memtx, index_id).select(iterator, key, offset, limit, after)
+        return index_of(kernel_of(space), index_id).select(iterator, key, offset, limit, after)
 
-    def count(self, space: SpaceLike, index_id: IndexId, iterator: int, key: bytes) -> int:
-        return index_of(space.memtx, index_id).count(iterator, key)
+    def count(self, space: Space, index_id: IndexId, iterator: int, key: bytes) -> int:
+        return index_of(kernel_of(space), index_id).count(iterator, key)
 
-    def insert(self, space: SpaceLike, new: bytes) -> None:
-        space.memtx.insert(new)
+    def insert(self, space: Space, new: bytes) -> None:
+        kernel_of(space).insert(new)
         self.changes.append(Change(space, None, new))
 
-    def replace(self, space: SpaceLike, new: bytes, *, observe_old: bool) -> bytes | None:
-        old = space.memtx.replace(new)
+    def replace(self, space: Space, new: bytes, *, observe_old: bool) -> bytes | None:
+        old = kernel_of(space).replace(new)
         self.changes.append(Change(space, old, new))
         return old
 
-    def update(self, space: SpaceLike, old: bytes, new: bytes) -> None:
-        space.memtx.update(old, new)
+    def update(self, space: Space, old: bytes, new: bytes) -> None:
+        kernel_of(space).update(old, new)
         self.changes.append(Change(space, old, new))
 
-    def delete(self, space: SpaceLike, old: bytes) -> None:
-        space.memtx.delete(PRIMARY, index_of(space.memtx, PRIMARY).key_def.extract(old))
+    def delete(self, space: Space, old: bytes) -> None:
+        kernel_of(space).delete(PRIMARY, index_of(kernel_of(space), PRIMARY).key_def.extract(old))
         self.changes.append(Change(space, old, None))
 
     def add_row(self, row: RowDraft) -> None:

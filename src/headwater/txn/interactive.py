@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import Er, er
 from headwater.kernels import DuplicateKey, KeyDef
-from headwater.txn.base import Change, RowDraft, SpaceLike
+from headwater.store.space import Space
+from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of
 from headwater.txn.isolation import Isolation
-from headwater.txn.overlay import PRIMARY, Overlay, Scratch, has_nil, index_of
+from headwater.txn.overlay import Overlay, Scratch, has_nil
 from headwater.txn.reads import Reads, Stretch, is_full_key
 from headwater.txn.tracker import Tracker, View
 from headwater.typing import IndexId, IteratorType, SpaceId
 
 if TYPE_CHECKING:
     from headwater.txn.manager import Txns
-
-_SYSTEM_IDS = range(257, 512)
-"""schema_def.h, BOX_SYSTEM_ID_MIN and BOX_SYSTEM_ID_MAX"""
 
 
 class Status(Enum):
@@ -39,12 +37,13 @@ class Status(Enum):
 class _Part:
     """What a transaction has to do with one space."""
 
-    __slots__ = ("_overlay", "_scratch", "_view", "reads", "space", "tracker")
+    __slots__ = ("_overlay", "_scratch", "_view", "format", "reads", "space", "tracker")
 
-    def __init__(self, scratch: Scratch, space: SpaceLike, tracker: Tracker) -> None:
+    def __init__(self, scratch: Scratch, space: Space, tracker: Tracker) -> None:
         self.space = space
         self.tracker = tracker
-        self.reads = Reads(scratch, tracker.space, tracker.indexes)
+        self.format = space.format.kernel()
+        self.reads = Reads(scratch, tracker.kernel, tracker.indexes)
         self._scratch = scratch
         self._overlay: Overlay | None = None
         self._view: View | None = None
@@ -53,23 +52,23 @@ class _Part:
     def overlay(self) -> Overlay:
         """The transaction's own writes."""
         if self._overlay is None:
-            self._overlay = Overlay(self._scratch, self.tracker.space, self.tracker.indexes)
+            self._overlay = Overlay(self._scratch, self.tracker.kernel, self.tracker.indexes)
         return self._overlay
 
     def order(self, index_id: IndexId) -> KeyDef:
-        return index_of(self.tracker.space, index_id).key_def
+        return index_of(self.tracker.kernel, index_id).key_def
 
     def select(
         self, index_id: IndexId, iterator: int, key: bytes, offset: int, limit: int, after: bytes | None
     ) -> list[bytes]:
         if self._overlay is not None:
             return self._overlay.select(index_id, iterator, key, offset, limit, after)
-        return index_of(self.tracker.space, index_id).select(iterator, key, offset, limit, after)
+        return index_of(self.tracker.kernel, index_id).select(iterator, key, offset, limit, after)
 
     def get(self, index_id: IndexId, key: bytes) -> bytes | None:
         if self._overlay is not None:
             return self._overlay.get(index_id, key)
-        return index_of(self.tracker.space, index_id).get(key)
+        return index_of(self.tracker.kernel, index_id).get(key)
 
     def is_own(self, index_id: IndexId, key: bytes) -> bool:
         """Is what this key finds the transaction's own work, whatever others do?"""
@@ -182,7 +181,7 @@ class InteractiveTxn:
 
     def select(
         self,
-        space: SpaceLike,
+        space: Space,
         index_id: IndexId,
         iterator: int,
         key: bytes,
@@ -191,9 +190,9 @@ class InteractiveTxn:
         after: bytes | None = None,
     ) -> list[bytes]:
         self.check_can_continue()
-        if space.id in _SYSTEM_IDS:
+        if space.is_system:
             self.must_settle |= self.isolation is Isolation.BEST_EFFORT
-            return index_of(space.memtx, index_id).select(iterator, key, offset, limit, after)
+            return index_of(kernel_of(space), index_id).select(iterator, key, offset, limit, after)
         part = self._part(space)
         while True:
             found = self._scan(part, index_id, iterator, key, offset, limit, after)
@@ -207,7 +206,7 @@ class InteractiveTxn:
         self._depend_on(part)
         return found
 
-    def get(self, space: SpaceLike, index_id: IndexId, key: bytes) -> bytes | None:
+    def get(self, space: Space, index_id: IndexId, key: bytes) -> bytes | None:
         """For a statement that writes: what is prepared, at every level (memtx_space.c reads it `is_rw`)."""
         self.check_can_continue()
         self._become_writer()
@@ -219,12 +218,12 @@ class InteractiveTxn:
         self._depend_on(part)
         return found
 
-    def count(self, space: SpaceLike, index_id: IndexId, iterator: int, key: bytes) -> int:
+    def count(self, space: Space, index_id: IndexId, iterator: int, key: bytes) -> int:
         return len(self.select(space, index_id, iterator, key))
 
     # ---- writing -------------------------------------------------------------------------------------
 
-    def insert(self, space: SpaceLike, new: bytes) -> None:
+    def insert(self, space: Space, new: bytes) -> None:
         part = self._part_to_write(space, new)
         key = part.order(PRIMARY).extract(new)
         old = self.get(space, PRIMARY, key)
@@ -232,17 +231,17 @@ class InteractiveTxn:
             raise DuplicateKey(PRIMARY, old, new)
         self._put(part, None, new)
 
-    def replace(self, space: SpaceLike, new: bytes, *, observe_old: bool) -> bytes | None:
+    def replace(self, space: Space, new: bytes, *, observe_old: bool) -> bytes | None:
         part = self._part_to_write(space, new)
         key = part.order(PRIMARY).extract(new)
         old = self.get(space, PRIMARY, key) if observe_old else part.get(PRIMARY, key)
         self._put(part, old, new)
         return old
 
-    def update(self, space: SpaceLike, old: bytes, new: bytes) -> None:
+    def update(self, space: Space, old: bytes, new: bytes) -> None:
         self._put(self._part_to_write(space, new), old, new)
 
-    def delete(self, space: SpaceLike, old: bytes) -> None:
+    def delete(self, space: Space, old: bytes) -> None:
         part = self._part_to_write(space, None)
         part.overlay.remove(old)
         self.changes.append(Change(space, old, None))
@@ -266,22 +265,23 @@ class InteractiveTxn:
 
     # ---- inside --------------------------------------------------------------------------------------
 
-    def _part(self, space: SpaceLike) -> _Part:
+    def _part(self, space: Space) -> _Part:
         part = self.parts.get(space.id)
         if part is None:
             part = self.parts[space.id] = _Part(self._scratch, space, self._manager.track(space, self))
         return part
 
-    def _part_to_write(self, space: SpaceLike, new: bytes | None) -> _Part:
+    def _part_to_write(self, space: Space, new: bytes | None) -> _Part:
         """Where to write `new`, which fits the format."""
         self.check_can_continue()
-        if space.id in _SYSTEM_IDS:
+        if space.is_system:
             self.abort(Er.TRANSACTION_YIELD)
             raise er(Er.UNSUPPORTED, "Interactive transaction", "changes of the schema; make them outside of it")
         self._become_writer()
+        part = self._part(space)
         if new is not None:
-            space.format.check(new)
-        return self._part(space)
+            part.format.check(new)
+        return part
 
     def _become_writer(self) -> None:
         """txn.c, txn_begin_stmt: who looks at the past cannot write."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from headwater.errors import Er, IllegalParams, er
+from headwater.errors import IllegalParams
 
 
 class Isolation(IntEnum):
@@ -24,11 +24,6 @@ class Isolation(IntEnum):
     LINEARIZABLE = 4
     """What any node of the replica set has confirmed."""
 
-    @property
-    def alias(self) -> str:
-        """As people write it in `box.cfg` and `box.begin`: read-committed."""
-        return self.name.lower().replace("_", "-")
-
 
 def isolation_of(level: int) -> Isolation:
     """The level of a BEGIN (txn.c, box_txn_set_isolation)."""
@@ -36,22 +31,3 @@ def isolation_of(level: int) -> Isolation:
         return Isolation(level)
     except ValueError:
         raise IllegalParams("unknown isolation level") from None
-
-
-def default_isolation(value: object) -> Isolation:
-    """The value of the option `txn_isolation`: a number, a name or an alias (box.cc, box_check_txn_isolation)."""
-    level = _by_name_or_number(value)
-    if level is None:
-        raise er(Er.CFG, "txn_isolation", "must be one of box.txn_isolation_level (keys or values)")
-    if level in (Isolation.DEFAULT, Isolation.LINEARIZABLE):
-        raise er(Er.CFG, "txn_isolation", f"cannot set default transaction isolation to '{level.alias}'")
-    return level
-
-
-def _by_name_or_number(value: object) -> Isolation | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Isolation(value) if 0 <= value < len(Isolation) else None
-    for level in Isolation:
-        if value in (level.name, level.alias):
-            return level
-    return None

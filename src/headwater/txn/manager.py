@@ -11,21 +11,20 @@ from functools import partial
 
 from headwater.errors import Er, er
 from headwater.kernels import DuplicateKey, FormatViolation, Memtx
-from headwater.txn.base import Change, SpaceLike
+from headwater.store.space import Space
+from headwater.txn.base import PRIMARY, Change, index_of, kernel_of
 from headwater.txn.direct import DirectTxn
 from headwater.txn.interactive import InteractiveTxn, Status
 from headwater.txn.isolation import Isolation
-from headwater.txn.overlay import PRIMARY
 from headwater.txn.tracker import Tracker
 from headwater.typing import SpaceId
 
 
 class Txns:
-    """`spaces` gives the user spaces of the node as they are now."""
+    """`spaces` gives the spaces of the node as they are now."""
 
-    def __init__(self, memtx: Memtx, spaces: Callable[[], Iterable[SpaceLike]]) -> None:
+    def __init__(self, memtx: Memtx, spaces: Callable[[], Iterable[Space]]) -> None:
         self.memtx = memtx
-        self.default_isolation = Isolation.BEST_EFFORT
         self.confirmed = 0
         """The last psn that can no longer be lost."""
         self.open: dict[int, InteractiveTxn] = {}
@@ -40,10 +39,8 @@ class Txns:
 
     # ---- begin and end -------------------------------------------------------------------------------
 
-    def begin(self, isolation: Isolation = Isolation.DEFAULT) -> InteractiveTxn:
+    def begin(self, isolation: Isolation = Isolation.BEST_EFFORT) -> InteractiveTxn:
         """A transaction over many turns. If it says `must_settle`, its first statement has to wait."""
-        if isolation is Isolation.DEFAULT:
-            isolation = self.default_isolation
         if isolation is Isolation.LINEARIZABLE:
             raise er(Er.UNSUPPORTED, "Headwater", "linearizable transactions")
         self._last_id += 1
@@ -93,7 +90,7 @@ class Txns:
 
     # ---- tracking ------------------------------------------------------------------------------------
 
-    def track(self, space: SpaceLike, txn: InteractiveTxn) -> Tracker:
+    def track(self, space: Space, txn: InteractiveTxn) -> Tracker:
         """`txn` reads or writes in `space` for the first time."""
         if txn.needs_history and space.id not in self._trackers:
             txn.abort(Er.TRANSACTION_CONFLICT)
@@ -106,7 +103,8 @@ class Txns:
         """`txn` may have to look behind changes from now on, wherever they are made."""
         self._historians.add(txn.id)
         for space in self._spaces():
-            self._tracker(space)
+            if space.kernel is not None and space.pk is not None and not space.is_system:
+                self._tracker(space)
 
     def let_go(self, txn: InteractiveTxn) -> None:
         """`txn` will read nothing more."""
@@ -138,14 +136,14 @@ class Txns:
         if self._trackers.pop(space_id, None) is not None:
             tracker.release()
 
-    def abort_writers(self, is_local: Callable[[SpaceLike], bool]) -> None:
+    def abort_writers(self, is_local: Callable[[Space], bool]) -> None:
         """The node became read-only (box.cc, box_update_ro_summary): who has written to a space that others share
         cannot commit."""
         for txn in self._in_order(self.open):
             if any(not is_local(change.space) for change in txn.changes):
                 txn.abort(Er.READONLY)
 
-    def _tracker(self, space: SpaceLike) -> Tracker:
+    def _tracker(self, space: Space) -> Tracker:
         tracker = self._trackers.get(space.id)
         if tracker is None:
             tracker = self._trackers[space.id] = Tracker(space)
@@ -205,7 +203,7 @@ class Txns:
     def watch_unclean(self, tracker: Tracker) -> bool:
         """Is something that was prepared before tracking began, and that the tracker did not see, not yet confirmed?
         Then a record in the undo queue, behind it, tells what becomes of it."""
-        if tracker.space.unconfirmed == 0:
+        if tracker.kernel.unconfirmed == 0:
             tracker.cleared()
         elif not tracker.watched:
             tracker.watched = True
@@ -234,8 +232,7 @@ def _apply_change(direct: DirectTxn, change: Change) -> None:
     if change.new is not None:
         direct.replace(change.space, change.new, observe_old=False)
     elif change.old is not None:
-        key_def = change.space.memtx.index(PRIMARY)
-        assert key_def is not None
-        there = direct.get(change.space, PRIMARY, key_def.key_def.extract(change.old))
+        key_def = index_of(kernel_of(change.space), PRIMARY).key_def
+        there = direct.get(change.space, PRIMARY, key_def.extract(change.old))
         if there is not None:
             direct.delete(change.space, there)

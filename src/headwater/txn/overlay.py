@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from headwater.kernels import DuplicateKey, KeyDef, Memtx, MemtxIndex, MemtxSpace, mp_array_fields
+from headwater.kernels import DuplicateKey, KeyDef, Memtx, MemtxSpace, mp_array_fields
 from headwater.store.definitions import IndexDef
+from headwater.txn.base import PRIMARY, index_of
 from headwater.typing import IndexId, IteratorType
 
 _EVERYTHING = 0xFFFFFFFF
 _BACKWARD = frozenset((IteratorType.REQ, IteratorType.LT, IteratorType.LE, IteratorType.PP))
 _CHUNK_MIN = 16
 _CHUNK_MAX = 1024
-
-PRIMARY = IndexId(0)
 
 
 def is_backward(iterator: int) -> bool:
@@ -145,12 +144,6 @@ class Overlay:
         self._masked.replace(either)
         if old is not None:
             self._shown.replace(old)
-
-
-def index_of(space: MemtxSpace, index_id: IndexId) -> MemtxIndex:
-    index = space.index(index_id)
-    assert index is not None
-    return index
 
 
 def _merge(shown: list[bytes], under: Iterator[bytes], order: KeyDef, direction: int) -> Iterator[bytes]:

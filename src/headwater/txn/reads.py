@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from headwater.kernels import KeyDef, MemtxSpace, mp_array_fields
 from headwater.store.definitions import IndexDef
-from headwater.txn.overlay import PRIMARY, Scratch, has_nil, index_of, is_backward
+from headwater.txn.base import PRIMARY, index_of
+from headwater.txn.overlay import Scratch, has_nil, is_backward
 from headwater.typing import IndexId, IteratorType
 
 _EMPTY_KEY = b"\x90"

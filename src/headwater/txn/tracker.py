@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from headwater.kernels import MemtxSpace
 from headwater.store.definitions import IndexDef
-from headwater.txn.base import SpaceLike
+from headwater.store.space import Space
+from headwater.txn.base import kernel_of
 from headwater.txn.overlay import Overlay, Scratch
 from headwater.typing import IndexId
 
@@ -31,10 +32,10 @@ class Past:
 
 
 class Tracker:
-    __slots__ = ("_was_fast", "clean", "history", "indexes", "last_psn", "space", "users", "watched")
+    __slots__ = ("_space", "clean", "history", "indexes", "kernel", "last_psn", "users", "watched")
 
-    def __init__(self, space: SpaceLike) -> None:
-        self.space: MemtxSpace = space.memtx
+    def __init__(self, space: Space) -> None:
+        self.kernel: MemtxSpace = kernel_of(space)
         self.indexes: Mapping[IndexId, IndexDef] = dict(space.indexes)
         self.history: list[Past] = []
         """Changes since tracking began, as long as a view may need them; oldest first."""
@@ -42,17 +43,17 @@ class Tracker:
         """The last transaction that changed the space while it was tracked."""
         self.users: dict[int, InteractiveTxn] = {}
         """Transactions that have read or written here, by id."""
-        self.clean = self.space.unconfirmed == 0
+        self.clean = self.kernel.unconfirmed == 0
         self.watched = False
         """What was prepared before tracking began is confirmed, or there was nothing."""
-        self._was_fast = self.space.fast
-        self.space.fast = False
+        self._space = space
+        space.hold_fast()
 
     def cleared(self) -> None:
         self.clean = True
 
     def release(self) -> None:
-        self.space.fast = self._was_fast
+        self._space.release_fast()
 
     def add(self, psn: int, old: bytes | None, new: bytes | None) -> None:
         self.history.append(Past(psn, old, new))
@@ -81,7 +82,7 @@ class View:
     def __init__(self, tracker: Tracker, scratch: Scratch, psn: int) -> None:
         self._tracker = tracker
         self._seen = psn
-        self.overlay = Overlay(scratch, tracker.space, tracker.indexes)
+        self.overlay = Overlay(scratch, tracker.kernel, tracker.indexes)
 
     def refresh(self) -> Overlay:
         """Take in what has changed since the last look."""
