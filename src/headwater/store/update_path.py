@@ -77,7 +77,7 @@ class Lexer:
             token = Token(TokenKind.ANY)
         else:
             token = self._integer()
-        if self.is_eof or self.src[self.offset] != ord("]"):
+        if self.src[self.offset : self.offset + 1] != b"]":
             raise PathError(self.symbols + 1)
         self._skip(1)
         return token
@@ -96,12 +96,12 @@ class Lexer:
         end = self.offset
         while end < len(self.src) and 0x30 <= self.src[end] <= 0x39:
             end += 1
-        digits = self.src[self.offset : end]
-        # No array is longer than nine digits can say; more of them must not become a costly number.
-        value = int(digits) if 0 < len(digits) < 10 else -1 if not digits else 10**9
-        if value < INDEX_BASE:
+        digits = self.src[self.offset : end].lstrip(b"0")
+        if not digits:
             raise PathError(self.symbols + 1)
-        self._skip(len(digits))
+        self._skip(end - self.offset)
+        # No array is longer than nine digits can say; more of them must not become a costly number.
+        value = int(digits) if len(digits) < 10 else 10**9
         return Token(TokenKind.NUM, num=value - INDEX_BASE)
 
     def _identifier(self) -> Token:

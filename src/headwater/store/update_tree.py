@@ -24,7 +24,7 @@ from headwater.store.update_path import Lexer, PathError, Token, TokenKind
 from headwater.store.update_scalar import NOTHING, Scalar, read_scalar
 from headwater.typing import FieldType
 from headwater.wire.constants import MpType
-from headwater.wire.mpread import KIND, read_bytes, read_length, read_uint
+from headwater.wire.mpread import KIND, read_bytes, read_length
 from headwater.wire.mpwrite import pack_array_head, pack_map_head, pack_str
 
 _NIL = b"\xc0"
@@ -396,30 +396,32 @@ class _Place:
 
 
 def _locate(op: Op, nop: Nop) -> _Place:
-    """Follow the path. The last step alone may lead to nothing (xrow_update_bar_locate, _locate_opt)."""
+    """Follow the path (xrow_update_bar_locate, _locate_opt). For `=` and `!` the last step may lead to nothing."""
     assert op.path is not None
     place = _Place(nop.start, -1, nop.start, True, Token(TokenKind.END))
     while True:
         token = _next(op)
         if token.kind == TokenKind.END:
             return place
-        if not place.found:
+        if token.kind == TokenKind.ANY:
+            raise op.bad_path(PathError(op.path.symbols - 1))
+        place = _step(nop.data, place.point, token)
+        if place.found:
+            continue
+        if op.code not in "=!" or _next(op).kind != TokenKind.END:
             raise op.no_such_field()
-        place = _step(op, nop.data, place.point, token)
+        return place
 
 
 def _next(op: Op) -> Token:
     assert op.path is not None
     try:
-        token = op.path.next_token()
+        return op.path.next_token()
     except PathError as error:
         raise op.bad_path(error) from None
-    if token.kind == TokenKind.ANY:
-        raise op.bad_path(PathError(op.path.symbols - 1))
-    return token
 
 
-def _step(op: Op, data: bytes, at: int, token: Token) -> _Place:
+def _step(data: bytes, at: int, token: Token) -> _Place:
     if token.kind == TokenKind.NUM:
         point = _go_to_index(data, at, token.num)
         return _Place(at, -1, at if point is None else point, point is not None, token)
@@ -442,8 +444,6 @@ def _bar(op: Op, nop: Nop) -> Bar:
             op.code = "!"
         elif op.code == "!" and KIND[data[place.parent]] == MpType.MAP:
             raise op.refused("the key exists already")
-    elif not place.found:
-        raise op.no_such_field()
     elif op.code == "#":
         _cut(bar, place)
     else:
@@ -543,7 +543,7 @@ def _branch(slot: Slot, node: Bar | Route, op: Op, max_size: int) -> Slot:
     kind = KIND[node.data[fork.parent]]
     if kind == MpType.ARRAY and fork.new.kind != TokenKind.NUM:
         raise op.refused("can not update array by non-integer index")
-    if kind == MpType.MAP and fork.new.kind != TokenKind.STR:
+    if kind == MpType.MAP and (fork.new.kind, fork.old.kind) != (TokenKind.STR, TokenKind.STR):
         raise op.refused("can not update map by non-string key")
     if kind not in (MpType.ARRAY, MpType.MAP):
         raise op.no_such_field()
