@@ -15,7 +15,7 @@ def mp_next(data: bytes, offset: int = 0) -> int:
     """Offset just after the value at `offset`, checked: truncated bytes, 0xc1, extensions of a known type
     with wrong contents, and nesting above 1,000 raise MsgPackError. Iterative: depth costs no stack.
     Contents as msgpack.c msgpack_check_ext_data has them: decimal (decimal_unpack), uuid (16 bytes), error (a map whose
-    key 0 is a stack of at least one error), datetime (8 or 16 bytes, seconds within ±2^31 days, nsec < 2*10^9, offset
+    key 0 is a stack of at least one error with type, file and message), datetime (8 or 16 bytes, seconds within ±2^31 days, nsec < 2*10^9, offset
     -720..840, zone 0..1024), interval, tuple (format id, array); at most 15 extensions inside one another."""
 
 def mp_check_all(data: bytes, offset: int, end: int) -> int:
@@ -97,6 +97,7 @@ class FormatViolation(Exception):
 
 class DuplicateKey(Exception):
     """A unique index already has another tuple with this key."""
+    def __init__(self, index_id: int, old: bytes, new: bytes) -> None: ...
     index_id: int
     old: bytes
     new: bytes
@@ -140,6 +141,8 @@ class MemtxSpace:
     """May `Memtx.run` serve it? Set by the schema: no trigger, sequence, view, recorded reads, …; false at birth."""
     local: bool
     temporary: bool
+    unconfirmed: int
+    """Read-only: undo records of this space that confirm_to has not passed."""
     def set_format(self, format: TupleFormat) -> None:
         """Used by the writes from now on; existing tuples are the caller's to check (see check_all)."""
     def check_all(self, format: TupleFormat) -> None:

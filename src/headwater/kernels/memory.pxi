@@ -1,0 +1,502 @@
+# Memory of one node: cells of one size in slabs, tuples, pages, and what is kept for read views.
+#
+# A slab is 16 KiB, aligned to its size, so that a cell finds its slab by its own address and needs no head of its
+# own. Slabs are cut from regions of the system's memory; an empty slab serves any size next. All of this is touched
+# only with the GIL, by the thread that writes; a read view only reads pages and tuples, which nobody changes.
+
+cdef struct Space  # space.pxi
+
+cdef extern from "sys/mman.h" nogil:
+    void *mmap(void *addr, size_t size, int prot, int flags, int fd, int64_t offset)
+    int munmap(void *addr, size_t size)
+    int madvise(void *addr, size_t size, int advice)
+    int PROT_READ
+    int PROT_WRITE
+    int MAP_PRIVATE
+    int MAP_ANONYMOUS
+    void *MAP_FAILED
+    int MADV_DONTNEED
+
+cdef enum:
+    SLAB_SIZE = 16384
+    SLAB_HEAD = 64
+    REGION_SIZE = 1048576
+    CELL_STEP = 8
+    CELL_MAX = 1024        # larger ones come from malloc
+    CELL_CLASSES = 129
+    SLABS_IDLE = 64        # empty slabs whose memory is kept
+
+cdef struct Slab:
+    Slab *next             # in the list of slabs of its class with a free cell, or of empty slabs
+    Slab *prev
+    void *free_cell        # cells given back, linked through their first word
+    uint32_t used
+    uint32_t fresh         # offset of the first cell never used
+    uint32_t size          # of a cell
+
+cdef struct Region:
+    Region *next
+    void *base
+    size_t size
+
+cdef struct Tuple:
+    uint32_t meta          # references | pending << 7 | epoch of birth << 8
+    uint32_t size
+    uint8_t data[4]
+
+cdef enum:
+    TUPLE_HEAD = 8
+    TUPLE_REFS = 0x7F
+    TUPLE_PENDING = 0x80   # made by a change that confirm_to has not passed
+    TUPLE_EPOCH_MAX = 0xFFFFFF
+
+cdef enum:
+    LEAF_MAX = 62
+    INNER_MAX = 31
+    PAGE_SIZE = 1008
+    HEIGHT_MAX = 16
+    PAGES_IDLE = 256       # free pages kept for the next splits
+
+cdef struct Page:
+    uint64_t birth         # epoch: a view as old or younger may see the page
+    uint32_t n             # entries
+    uint32_t level         # 0 for a leaf
+
+cdef struct Leaf:
+    uint64_t birth
+    uint32_t n
+    uint32_t level
+    uint64_t hint[LEAF_MAX]
+    Tuple *t[LEAF_MAX]
+
+cdef struct Inner:
+    uint64_t birth
+    uint32_t n
+    uint32_t level
+    uint64_t hint[INNER_MAX]   # of the greatest entry under each child
+    Tuple *t[INNER_MAX]        # that entry's tuple
+    Page *kid[INNER_MAX]
+    uint64_t card[INNER_MAX]   # entries under each child
+
+cdef struct Retired:
+    void *what
+    uint64_t birth         # a view of an epoch in birth..death-1 may see it
+    uint64_t death
+    bool_t is_page
+
+cdef struct Undo:
+    Space *space           # NULL for a record made of calls
+    Tuple *old
+    Tuple *new
+    uint64_t version       # of the space before the change
+
+cdef struct Buffer:
+    uint8_t *data
+    size_t size
+    size_t room
+
+cdef struct Mx:
+    uint32_t refs          # Python objects that point here
+    # cells
+    Slab *partial[CELL_CLASSES]
+    Slab *idle
+    uint32_t idle_count
+    Region *regions
+    uint8_t *region_at     # where the next slab is cut
+    uint8_t *region_end
+    size_t used            # bytes of live cells and large tuples
+    Page *pages            # free ones, linked through their first word
+    uint32_t pages_count
+    # views
+    uint64_t epoch
+    uint64_t newest        # epoch of the newest open view, 0 without one
+    uint64_t *views        # epochs of the open views, growing
+    uint32_t views_count
+    uint32_t views_room
+    Retired *retired
+    size_t retired_count
+    size_t retired_room
+    # undo: positions head..tail-1 in a ring
+    Undo *undo
+    uint64_t undo_room     # a power of two
+    uint64_t head
+    uint64_t tail
+    uint64_t calls         # records of calls among them
+    bool_t undo_enabled
+    uint64_t versions      # last number given to a state of a space
+    # spaces by id: open addressing
+    Space **spaces
+    uint32_t spaces_room   # a power of two
+    uint32_t spaces_count
+    # journal
+    uint32_t replica_id
+    double timestamp
+    uint64_t schema_version
+    bool_t rows_enabled
+    int64_t vclock[32]
+    Buffer rows
+    Buffer ends            # uint64 offsets after each transaction's last row
+    uint64_t rows_count
+    Buffer reply
+    Buffer scratch
+
+
+cdef inline size_t cell_size(size_t size) noexcept nogil:
+    return (size + CELL_STEP - 1) & ~<size_t> (CELL_STEP - 1)
+
+
+cdef bint region_add(Mx *mx) noexcept nogil:
+    """More memory to cut slabs from."""
+    cdef size_t size = REGION_SIZE
+    cdef Region *region
+    cdef uint64_t base
+    cdef uint64_t aligned
+    cdef void *p
+    if mx.regions != NULL and mx.regions.size < 16 * REGION_SIZE:
+        size = mx.regions.size * 2
+    elif mx.regions != NULL:
+        size = mx.regions.size
+    region = <Region *> malloc(sizeof(Region))
+    if region == NULL:
+        return False
+    p = mmap(NULL, size + SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    if p == MAP_FAILED:
+        free(region)
+        return False
+    base = <uint64_t> p
+    aligned = (base + SLAB_SIZE - 1) & ~<uint64_t> (SLAB_SIZE - 1)
+    region.base = p
+    region.size = size
+    region.next = mx.regions
+    mx.regions = region
+    mx.region_at = <uint8_t *> aligned
+    mx.region_end = mx.region_at + size
+    return True
+
+
+cdef Slab *slab_new(Mx *mx, uint32_t size) noexcept nogil:
+    """An empty slab for cells of `size`, first in the list of its class. NULL without memory."""
+    cdef Slab *slab = mx.idle
+    cdef uint32_t cls = size // CELL_STEP
+    if slab != NULL:
+        mx.idle = slab.next
+        mx.idle_count -= 1
+    else:
+        if mx.region_at == mx.region_end and not region_add(mx):
+            return NULL
+        slab = <Slab *> mx.region_at
+        mx.region_at += SLAB_SIZE
+    slab.prev = NULL
+    slab.next = mx.partial[cls]
+    if slab.next != NULL:
+        slab.next.prev = slab
+    mx.partial[cls] = slab
+    slab.free_cell = NULL
+    slab.used = 0
+    slab.fresh = SLAB_HEAD
+    slab.size = size
+    return slab
+
+
+cdef inline void slab_unlink(Mx *mx, Slab *slab) noexcept nogil:
+    if slab.prev != NULL:
+        slab.prev.next = slab.next
+    else:
+        mx.partial[slab.size // CELL_STEP] = slab.next
+    if slab.next != NULL:
+        slab.next.prev = slab.prev
+
+
+cdef inline void *cell_alloc(Mx *mx, uint32_t size) noexcept nogil:
+    """`size` is a cell_size of at most CELL_MAX."""
+    cdef Slab *slab = mx.partial[size // CELL_STEP]
+    cdef void *cell
+    if slab == NULL:
+        slab = slab_new(mx, size)
+        if slab == NULL:
+            return NULL
+    cell = slab.free_cell
+    if cell != NULL:
+        slab.free_cell = (<void **> cell)[0]
+    else:
+        cell = <uint8_t *> slab + slab.fresh
+        slab.fresh += size
+    slab.used += 1
+    if slab.free_cell == NULL and slab.fresh + size > SLAB_SIZE:
+        slab_unlink(mx, slab)
+    mx.used += size
+    return cell
+
+
+cdef void slab_idle(Mx *mx, Slab *slab) noexcept nogil:
+    """Its last cell came back: it may serve another size."""
+    slab_unlink(mx, slab)
+    if mx.idle_count >= SLABS_IDLE:
+        madvise(<uint8_t *> slab + 4096, SLAB_SIZE - 4096, MADV_DONTNEED)
+    slab.next = mx.idle
+    mx.idle = slab
+    mx.idle_count += 1
+
+
+cdef inline void cell_free(Mx *mx, void *cell) noexcept nogil:
+    cdef Slab *slab = <Slab *> (<uint64_t> cell & ~<uint64_t> (SLAB_SIZE - 1))
+    if slab.free_cell == NULL and slab.fresh + slab.size > SLAB_SIZE:
+        slab.prev = NULL
+        slab.next = mx.partial[slab.size // CELL_STEP]
+        if slab.next != NULL:
+            slab.next.prev = slab
+        mx.partial[slab.size // CELL_STEP] = slab
+    (<void **> cell)[0] = slab.free_cell
+    slab.free_cell = cell
+    slab.used -= 1
+    mx.used -= slab.size
+    if slab.used == 0 and (slab.next != NULL or slab.prev != NULL):
+        slab_idle(mx, slab)
+
+
+# ---- buffers ---------------------------------------------------------------------------------------
+
+
+cdef bint buffer_grow(Buffer *b, size_t more) noexcept nogil:
+    cdef size_t room = b.room * 2 if b.room else 4096
+    cdef uint8_t *data
+    while room < b.size + more:
+        room *= 2
+    data = <uint8_t *> realloc(b.data, room)
+    if data == NULL:
+        return False
+    b.data = data
+    b.room = room
+    return True
+
+
+cdef inline bint buffer_room(Buffer *b, size_t more) noexcept nogil:
+    """Room for `more` bytes; False without memory."""
+    return True if b.room - b.size >= more else buffer_grow(b, more)
+
+
+cdef void buffer_reset(Buffer *b) noexcept nogil:
+    """Empty it, and give back what one large batch took."""
+    b.size = 0
+    if b.room > 4194304:
+        free(b.data)
+        b.data = NULL
+        b.room = 0
+
+
+# ---- tuples ----------------------------------------------------------------------------------------
+
+
+cdef inline Tuple *tuple_new(Mx *mx, bp data, uint32_t size) noexcept nogil:
+    """A copy with one reference, born now. NULL without memory."""
+    cdef size_t whole = cell_size(<size_t> size + TUPLE_HEAD)
+    cdef Tuple *t
+    if whole <= CELL_MAX:
+        t = <Tuple *> cell_alloc(mx, <uint32_t> whole)
+    else:
+        t = <Tuple *> malloc(whole)
+        mx.used += whole if t != NULL else 0
+    if t == NULL:
+        return NULL
+    t.meta = 1 | ((<uint32_t> mx.epoch << 8) if mx.epoch < TUPLE_EPOCH_MAX else 0)
+    t.size = size
+    memcpy(t.data, data, size)
+    return t
+
+
+cdef void tuple_free(Mx *mx, Tuple *t) noexcept nogil:
+    cdef size_t whole = cell_size(<size_t> t.size + TUPLE_HEAD)
+    if whole <= CELL_MAX:
+        cell_free(mx, t)
+    else:
+        mx.used -= whole
+        free(t)
+
+
+cdef inline void tuple_ref(Tuple *t) noexcept nogil:
+    t.meta += 1
+
+
+cdef inline void tuple_unref(Mx *mx, Tuple *t) noexcept nogil:
+    """Drop one reference. The last one: free it, or keep it while a view may see it."""
+    t.meta -= 1
+    if t.meta & TUPLE_REFS == 0:
+        if mx.newest and t.meta >> 8 <= mx.newest:
+            retire(mx, t, t.meta >> 8, False)
+        else:
+            tuple_free(mx, t)
+
+
+cdef inline bytes tuple_bytes(Tuple *t):
+    return PyBytes_FromStringAndSize(<const char *> t.data, t.size)
+
+
+# ---- pages -----------------------------------------------------------------------------------------
+
+
+cdef bint pages_reserve(Mx *mx, uint32_t count) noexcept nogil:
+    """That many page_alloc will not fail."""
+    cdef Page *page
+    while mx.pages_count < count:
+        page = <Page *> cell_alloc(mx, PAGE_SIZE)
+        if page == NULL:
+            return False
+        (<void **> page)[0] = mx.pages
+        mx.pages = page
+        mx.pages_count += 1
+    return True
+
+
+cdef inline Page *page_alloc(Mx *mx, uint32_t level) noexcept nogil:
+    """From the reserve."""
+    cdef Page *page = mx.pages
+    mx.pages = (<Page **> page)[0]
+    mx.pages_count -= 1
+    page.birth = mx.epoch
+    page.n = 0
+    page.level = level
+    return page
+
+
+cdef void page_free(Mx *mx, Page *page) noexcept nogil:
+    if mx.pages_count >= PAGES_IDLE:
+        cell_free(mx, page)
+        return
+    (<void **> page)[0] = mx.pages
+    mx.pages = page
+    mx.pages_count += 1
+
+
+# ---- what only views still see ---------------------------------------------------------------------
+
+
+cdef bint retire_room(Mx *mx, size_t more) noexcept nogil:
+    """That many `retire` will not fail."""
+    cdef size_t room = mx.retired_room * 2 if mx.retired_room else 256
+    cdef Retired *list
+    if mx.retired_room - mx.retired_count >= more:
+        return True
+    while room < mx.retired_count + more:
+        room *= 2
+    list = <Retired *> realloc(mx.retired, room * sizeof(Retired))
+    if list == NULL:
+        return False
+    mx.retired = list
+    mx.retired_room = room
+    return True
+
+
+cdef void retire(Mx *mx, void *what, uint64_t birth, bool_t is_page) noexcept nogil:
+    cdef Retired *r
+    if mx.retired_count == mx.retired_room and not retire_room(mx, 1):
+        return  # no memory to remember it: it leaks, which is better than a view that reads freed memory
+    r = &mx.retired[mx.retired_count]
+    r.what = what
+    r.birth = birth
+    r.death = mx.epoch
+    r.is_page = is_page
+    mx.retired_count += 1
+
+
+cdef inline void page_drop(Mx *mx, Page *page) noexcept nogil:
+    """No tree has this page any more."""
+    if page.birth <= mx.newest:
+        retire(mx, page, page.birth, True)
+    else:
+        page_free(mx, page)
+
+
+cdef void retired_sweep(Mx *mx) noexcept nogil:
+    """Free what no open view can see."""
+    cdef size_t i
+    cdef size_t kept = 0
+    cdef uint32_t v
+    cdef Retired *r
+    cdef bint seen
+    for i in range(mx.retired_count):
+        r = &mx.retired[i]
+        seen = False
+        for v in range(mx.views_count):
+            if r.birth <= mx.views[v] < r.death:
+                seen = True
+                break
+        if seen:
+            mx.retired[kept] = r[0]
+            kept += 1
+        elif r.is_page:
+            page_free(mx, <Page *> r.what)
+        else:
+            tuple_free(mx, <Tuple *> r.what)
+    mx.retired_count = kept
+    if kept == 0 and mx.retired_room > 65536:
+        free(mx.retired)
+        mx.retired = NULL
+        mx.retired_room = 0
+
+
+cdef bint view_register(Mx *mx) noexcept nogil:
+    """The present epoch gets a view and ends. False without memory."""
+    cdef uint64_t *views
+    if mx.views_count == mx.views_room:
+        views = <uint64_t *> realloc(mx.views, (mx.views_room + 8) * sizeof(uint64_t))
+        if views == NULL:
+            return False
+        mx.views = views
+        mx.views_room += 8
+    mx.views[mx.views_count] = mx.epoch
+    mx.views_count += 1
+    mx.newest = mx.epoch
+    mx.epoch += 1
+    return True
+
+
+cdef void view_forget(Mx *mx, uint64_t epoch) noexcept nogil:
+    cdef uint32_t v = 0
+    while v < mx.views_count and mx.views[v] != epoch:
+        v += 1
+    if v == mx.views_count:
+        return
+    memmove(mx.views + v, mx.views + v + 1, (mx.views_count - v - 1) * sizeof(uint64_t))
+    mx.views_count -= 1
+    mx.newest = mx.views[mx.views_count - 1] if mx.views_count else 0
+    retired_sweep(mx)
+
+
+# ---- the whole -------------------------------------------------------------------------------------
+
+
+cdef Mx *mx_new() noexcept:
+    cdef Mx *mx = <Mx *> calloc(1, sizeof(Mx))
+    if mx == NULL:
+        return NULL
+    mx.refs = 1
+    mx.epoch = 1
+    mx.undo_enabled = True
+    mx.rows_enabled = True
+    return mx
+
+
+cdef void mx_unref(Mx *mx) noexcept:
+    """Nothing points here any more: every tree has been destroyed before."""
+    cdef Region *region
+    if mx == NULL:
+        return
+    mx.refs -= 1
+    if mx.refs:
+        return
+    mx.views_count = 0
+    retired_sweep(mx)
+    while mx.regions != NULL:
+        region = mx.regions
+        mx.regions = region.next
+        munmap(region.base, region.size + SLAB_SIZE)
+        free(region)
+    free(mx.views)
+    free(mx.retired)
+    free(mx.undo)
+    free(mx.spaces)
+    free(mx.rows.data)
+    free(mx.ends.data)
+    free(mx.reply.data)
+    free(mx.scratch.data)
+    free(mx)
