@@ -33,7 +33,8 @@ _INSTANCE_KEYS = ("Instance", "Server")
 """The second is that of 0.12."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TYPE_LENGTH_MAX = 9
-_NAME = re.compile(r"(\d{1,19})\.([a-z]+)(\.inprogress)?")
+_NAME = re.compile(r"([0-9]{1,20})\.([a-z]+)(\.inprogress)?")
+_SIGNATURE_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def parse_name(name: str, filetype: str, *, inprogress: bool = False) -> int | N
     found = _NAME.fullmatch(name)
     if found is None or found[2] != filetype.lower() or bool(found[3]) != inprogress:
         return None
-    return int(found[1])
+    signature = int(found[1])
+    return signature if signature < _SIGNATURE_MAX else None
 
 
 def parse_meta(data: bytes) -> tuple[Meta, int] | None:
