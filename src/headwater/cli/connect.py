@@ -1,0 +1,150 @@
+"""`headwater connect URI`: a prompt on a running node, Headwater or Tarantool.
+
+At a terminal it has history, completion and tables. With commands on its standard input (or by `--execute`) it answers
+in lines of JSON, names errors on its error stream, and ends with 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from headwater.cli.shell.language import Meta, parse
+from headwater.cli.shell.literals import ParseError
+from headwater.uri import Uri, UriError, parse_uri
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+@app.command()
+def connect(
+    uri: Annotated[str, typer.Argument(metavar="URI", help="[USER[:PASSWORD]@]HOST:PORT, PORT or unix/:PATH")],
+    execute: Annotated[
+        list[str] | None, typer.Option("--execute", "-e", help="Do this and leave; may be given again.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the connection.")] = 5.0,
+) -> None:
+    """A prompt on a running node, Headwater or Tarantool. Type \\help there."""
+    try:
+        address = parse_uri(uri)
+    except UriError as error:
+        print(f"headwater: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_USAGE) from None
+    interactive = execute is None and sys.stdin.isatty()
+    password = address.password
+    if address.login and not password and interactive:
+        password = getpass.getpass(f"Password of {address.login}: ")
+    lines = None if interactive else execute if execute is not None else sys.stdin
+    try:
+        code = asyncio.run(_session(address, password, timeout, lines))
+    except KeyboardInterrupt:
+        code = EXIT_FAILED
+    raise typer.Exit(code)
+
+
+async def _session(address: Uri, password: str, timeout: float, lines: Iterable[str] | None) -> int:
+    from headwater.cli.shell.runner import SHOWN_LIMIT, Runner
+
+    try:
+        connection = await _connected(address, password, timeout)
+    except Exception as error:  # the connector's own kinds are many, and each is the end
+        print(f"headwater: cannot connect to {address}: {_reason(error)}", file=sys.stderr)
+        return EXIT_FAILED
+    try:
+        if lines is None:
+            await _prompt(Runner(connection, limit=SHOWN_LIMIT), address, connection)
+            return 0
+        return await _batch(Runner(connection), lines)
+    finally:
+        await connection.disconnect()
+
+
+async def _connected(address: Uri, password: str, timeout: float) -> Any:
+    import asynctnt
+
+    connection = asynctnt.Connection(
+        host=address.host or "127.0.0.1",
+        port=int(address.service) if address.service.isdigit() else address.service,
+        username=address.login or None,
+        password=(password or "") if address.login else None,
+        reconnect_timeout=0,
+        connect_timeout=timeout,
+    )
+    async with asyncio.timeout(timeout):
+        await connection.connect()
+    return connection
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(getattr(error, "message", "") or error) or type(error).__name__
+
+
+async def _batch(runner: Any, lines: Iterable[str]) -> int:
+    """Every line; errors do not stop the next one."""
+    from headwater.cli.shell.runner import RefusedError
+    from headwater.cli.shell.show import json_lines
+
+    code = 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # strings that are not UTF-8 leave as they came
+    for number, line in enumerate(lines, 1):
+        try:
+            command = parse(line)
+            if command == Meta("q"):
+                break
+            if command is not None:
+                for found in json_lines(await runner.run(command)):
+                    print(found)
+                sys.stdout.flush()
+        except (ParseError, RefusedError) as error:
+            print(f"line {number}: {error}", file=sys.stderr, flush=True)
+            code = EXIT_FAILED
+    return code
+
+
+async def _prompt(runner: Any, address: Uri, connection: Any) -> None:
+    from rich.console import Console
+
+    from headwater.cli.shell.prompt import make_session
+    from headwater.cli.shell.runner import RefusedError
+    from headwater.cli.shell.show import show
+
+    console = Console()
+    console.print(f"{connection.version or 'connected'} at {address}; \\help tells what can be typed", style="dim")
+    session = make_session(runner, _history_path())
+    while True:
+        try:
+            command = parse(await session.prompt_async(f"{address}> "))
+            if command == Meta("q"):
+                return
+            if command is not None:
+                show(console, await runner.run(command))
+        except (ParseError, RefusedError) as error:
+            console.print(str(error), style="red", markup=False)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def _history_path() -> str:
+    """HEADWATER_HISTORY, or where state belongs."""
+    given = os.environ.get("HEADWATER_HISTORY")
+    if given:
+        return given
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    directory = os.path.join(state, "headwater")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return os.path.join(directory, "history")
