@@ -328,7 +328,8 @@ class NetBox:
             case "ping":
                 return "c:ping()"
             case "select":
-                options = f"{{iterator = {ITERATORS[a.get('iterator', 'ALL')]}, offset = {a.get('offset', 0)}, limit = {a.get('limit', 0xFFFFFFFF)}}}"
+                iterator, limit = ITERATORS[a.get("iterator", "ALL")], a.get("limit", 0xFFFFFFFF)
+                options = f"{{iterator = {iterator}, offset = {a.get('offset', 0)}, limit = {limit}}}"
                 return f"{index}:select({_lua(a.get('key', []))}, {options})"
             case "insert" | "replace":
                 return f"{space}:{operation}({_lua(a['tuple'])})"

@@ -44,9 +44,9 @@ class State:
                     space, updated(self.spaces[space][key], body["tuple"], body.get("index_base", 0), self.names(space))
                 )
             case "UPSERT":
-                old = self.spaces.get(space, {}).get(self.key_of(space, body["tuple"]))
+                there = self.spaces.get(space, {}).get(self.key_of(space, body["tuple"]))
                 base, ops = body.get("index_base", 0), body["operations"]
-                self._put(space, body["tuple"] if old is None else updated(old, ops, base, self.names(space)))
+                self._put(space, body["tuple"] if there is None else updated(there, ops, base, self.names(space)))
             case other:
                 raise AssertionError(f"the replay does not know {other}")
 

@@ -132,8 +132,14 @@ class Connection:
     """One connection. `sync` counts up from 1."""
 
     def __init__(self, host: str, port: int, timeout: float = 20.0, *, greet: bool = True) -> None:
-        self.socket = socket.create_connection((host, port), timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        """A host that begins with a slash is the path of a unix socket."""
+        if host.startswith("/"):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(timeout)
+            self.socket.connect(host)
+        else:
+            self.socket = socket.create_connection((host, port), timeout)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()
         self._sync = 0
         self.greeting = b""
