@@ -196,7 +196,7 @@ def insert_checked(node: Dictionary, space_id: int, *fields: object) -> None:
     try:
         node.insert(space_id, *fields)
     except FormatViolation as error:
-        raise format_error(error, node.schema.space(space_id).names) from None
+        raise format_error(error, node.schema.space(space_id).names, pack_row(fields)) from None
 
 
 def names(node: Dictionary, index_id: int) -> list[object]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from headwater.errors import Er, er
-from headwater.kernels import DuplicateKey, FormatViolation, MemtxSpace
+from headwater.kernels import DuplicateKey, FormatViolation, MemtxSpace, TupleFormat
 from headwater.store.definitions import IndexDef, SpaceDef
 from headwater.store.format import Format, merge
 from headwater.store.keys import kernel_key_def, same_kernel_index
@@ -27,6 +27,7 @@ Indexes = Mapping[IndexId, IndexDef]
 
 PRIMARY = IndexId(0)
 _EMPTY_KEY = b"\x90"
+_CHUNK = 1024
 
 
 def add_kernel_index(schema: Schema, space: Space, index: IndexDef, pk: IndexDef | None) -> None:
@@ -97,19 +98,21 @@ class Alteration:
             raise er(Er.MULTISTATEMENT_TRANSACTION, task)
 
     def _check_tuples(self, kernel: MemtxSpace, format: Format) -> None:
+        """Every tuple against the new format. The kernel says which field is wrong, and the first tuple that is wrong
+        in it is the one that it saw."""
+        wanted = format.kernel()
         try:
-            kernel.check_all(format.kernel())
+            kernel.check_all(wanted)
         except FormatViolation as error:
-            raise format_error(error, format.names) from None
+            raise format_error(error, format.names, _first_bad(kernel, wanted)) from None
 
     def _alter_indexes(self, new: Indexes) -> None:
         """Indexes that go, indexes that are built anew, indexes that come."""
         space, sort_keys = self._space, self._schema.collations
         old = space.indexes
         old_pk, new_pk = old.get(PRIMARY), new.get(PRIMARY)
-        stays = old_pk is None or new_pk is None or same_kernel_index(old_pk, None, new_pk, None, sort_keys)
-        if len(space) and not stays:
-            self._rebuild_space(new)
+        if old_pk is not None and (new_pk is None or not same_kernel_index(old_pk, None, new_pk, None, sort_keys)):
+            self._replace_kernel(new)
             return
         for index_id in sorted(old, reverse=True):
             kept = new.get(index_id)
@@ -119,13 +122,10 @@ class Alteration:
             self._attach(index, new_pk)
 
     def _detach(self, index_id: IndexId) -> None:
-        """Take an index out, the primary one with all tuples (space_drop_primary_key)."""
+        """Take a secondary index out. One that waits for the end of a snapshot is not there."""
         kernel = self._space.kernel
         if kernel is None or kernel.index(index_id) is None:
             return
-        if index_id == PRIMARY:
-            contents = kernel.detach_all()
-            self._back.append(lambda: kernel.attach_all(contents))
         index = kernel.detach_index(index_id)
         self._back.append(lambda: kernel.attach_index(index))
 
@@ -136,11 +136,8 @@ class Alteration:
         assert kernel is not None
         present = kernel.index(index.id)
         if present is None:
-            if self._schema.is_loading_snapshot and index.id != PRIMARY and not space.is_system:
-                self._schema.defer_index(space, index.id)
-                return
-            add_kernel_index(self._schema, space, index, pk)
-            self._back.append(lambda: _detach(kernel, index.id))
+            if self._build(index, pk):
+                self._back.append(lambda: _detach(kernel, index.id))
             return
         was = present.hash
         present.hash = index.type == "hash"
@@ -150,34 +147,42 @@ class Alteration:
 
         self._back.append(back)
 
-    def _rebuild_space(self, indexes: Indexes) -> None:
-        """Another primary key over tuples: a new kernel for the space, filled from the old one. Its inserts leave undo
-        records, so that what reads them waits for the journal as it must."""
-        space, memtx = self._space, self._schema.memtx
+    def _build(self, index: IndexDef, pk: IndexDef | None) -> bool:
+        """Now, or at the end of the snapshot that is being loaded."""
+        if self._schema.is_loading_snapshot and index.id != PRIMARY and not self._space.is_system:
+            self._schema.defer_index(self._space, index.id)
+            return False
+        add_kernel_index(self._schema, self._space, index, pk)
+        return True
+
+    def _replace_kernel(self, indexes: Indexes) -> None:
+        """The primary key owns the tuples. Without it they are gone (space_drop_primary_key); with another one they go
+        into a kernel that is built anew. Its inserts leave undo records, so that what reads them waits for the journal
+        as it must."""
+        space, schema = self._space, self._schema
         old = space.kernel
         assert old is not None
         primary = old.index(PRIMARY)
         assert primary is not None
-        tuples = primary.select(IteratorType.ALL, _EMPTY_KEY)
-        memtx.remove_space(space.id)
-        new = memtx.add_space(space.id, old.local, old.temporary)
-        space.kernel = new
+        tuples = primary.select(IteratorType.ALL, _EMPTY_KEY) if PRIMARY in indexes else []
+        schema.memtx.remove_space(space.id)
+        new = space.kernel = schema.memtx.add_space(space.id, old.local, old.temporary)
 
         def back() -> None:
-            memtx.remove_space(space.id)
-            memtx.restore_space(old)
+            schema.memtx.remove_space(space.id)
+            schema.memtx.restore_space(old)
             space.kernel = old
-            self._schema.feed_access(space)
+            schema.feed_access(space)
 
         self._back.append(back)
         for index in indexes.values():
-            add_kernel_index(self._schema, space, index, indexes[PRIMARY])
+            self._build(index, indexes[PRIMARY])
         for data in tuples:
             try:
                 new.insert(data)
             except DuplicateKey as error:
                 raise duplicate_error(error, indexes[IndexId(error.index_id)].name, space.name) from None
-        self._schema.feed_access(space)
+        schema.feed_access(space)
 
     # ---- the picture ----------------------------------------------------------------------------------
 
@@ -201,6 +206,22 @@ class Alteration:
         if old_name != definition.name:
             self._schema.rename_space(space, old_name)
         space.set_fast(snapshot=self._schema.is_loading_snapshot)
+
+
+def _first_bad(kernel: MemtxSpace, format: TupleFormat) -> bytes:
+    primary = kernel.index(PRIMARY)
+    after = None
+    while primary is not None:
+        found = primary.select(IteratorType.ALL, _EMPTY_KEY, 0, _CHUNK, after)
+        for data in found:
+            try:
+                format.check(data)
+            except FormatViolation:
+                return data
+        if len(found) < _CHUNK:
+            break
+        after = found[-1]
+    return b""
 
 
 def _detach(kernel: MemtxSpace, index_id: IndexId) -> None:

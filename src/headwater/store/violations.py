@@ -10,10 +10,10 @@ from headwater.store.fields import FIXED_RANGES, type_name
 from headwater.store.format import field_path
 from headwater.store.text import tuple_text
 from headwater.typing import FieldType
-from headwater.wire.msgpack import pack
+from headwater.wire.msgpack import pack, unpack
 
 
-def format_error(violation: FormatViolation, names: Sequence[str], tuple: bytes = b"") -> BoxError:
+def format_error(violation: FormatViolation, names: Sequence[str], tuple: bytes) -> BoxError:
     """A tuple that does not look as its space wants it. `names` are those of the format's fields."""
     if violation.kind == "count":
         return er(Er.EXACT_FIELD_COUNT, violation.got, violation.expected)
@@ -23,11 +23,15 @@ def format_error(violation: FormatViolation, names: Sequence[str], tuple: bytes 
     kind = FieldType(violation.expected)
     if violation.kind == "range":
         low, high = FIXED_RANGES[kind]
-        details = f"expected [{low}..{high}], got {violation.got}"
-        return er(
-            Er.FIELD_VALUE_OUT_OF_RANGE, path, type_name(kind), details, pack(violation.got), pack(low), pack(high)
-        )
+        value = _field(tuple, violation.field)
+        details = f"expected [{low}..{high}], got {unpack(value)}"
+        return er(Er.FIELD_VALUE_OUT_OF_RANGE, path, type_name(kind), details, value, pack(low), pack(high))
     return er(Er.FIELD_TYPE, path, type_name(kind), violation.got)
+
+
+def _field(array: bytes, number: int) -> bytes:
+    ends = mp_array_fields(array)
+    return array[ends[number] : ends[number + 1]]
 
 
 def key_error(violation: KeyViolation, key: bytes, *, exact: bool) -> BoxError:
@@ -38,8 +42,7 @@ def key_error(violation: KeyViolation, key: bytes, *, exact: bool) -> BoxError:
     kind = FieldType(violation.expected)
     if violation.kind == "range":
         low, high = FIXED_RANGES[kind]
-        ends = mp_array_fields(key)
-        value = key[ends[violation.part] : ends[violation.part + 1]]
+        value = _field(key, violation.part)
         return er(Er.KEY_PART_VALUE_OUT_OF_RANGE, violation.part, type_name(kind), value, pack(low), pack(high))
     return er(Er.KEY_PART_TYPE, violation.part, type_name(kind))
 
