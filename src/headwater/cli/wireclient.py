@@ -1,0 +1,110 @@
+"""A connection for commands that send packets they already have: greeting, login, and answers in order.
+
+Blocking, one socket. A program that wants an interface takes a connector.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+
+from headwater.errors import BoxError, HeadwaterError
+from headwater.uri import Uri
+from headwater.wire import auth, greeting, request
+from headwater.wire.constants import GREETING_SIZE, Key, Type
+from headwater.wire.mpwrite import pack_array_head, pack_map_head, pack_str, pack_text, pack_uint
+from headwater.wire.replication import decode_error
+from headwater.wire.xrow import Row, decode_row
+
+TIMEOUT_SECONDS = 30.0
+
+
+class ConnectionFailed(HeadwaterError):  # noqa: N818
+    """Nobody listens, the peer is no server of ours, or it went away."""
+
+
+class WireClient:
+    """`send` packets, then `receive` as many answers."""
+
+    def __init__(self, uri: Uri) -> None:
+        self.uri = uri
+        self._socket = _connect(uri)
+        self._buffer = b""
+        self._sync = 0
+        self.greeting = greeting.decode(self._take(GREETING_SIZE))
+        if uri.login:
+            self._login(uri.login, uri.password)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def next_sync(self) -> int:
+        self._sync += 1
+        return self._sync
+
+    def send(self, packets: bytes) -> None:
+        try:
+            self._socket.sendall(packets)
+        except OSError as error:
+            raise ConnectionFailed(f"{self.uri}: {error}") from None
+
+    def receive(self, syncs: Sequence[int]) -> Iterator[BoxError | None]:
+        """For each sync the error that was answered, or None. Answers may come in any order."""
+        waiting = set(syncs)
+        answers: dict[int, BoxError | None] = {}
+        for sync in syncs:
+            while sync not in answers:
+                row = self._packet()
+                if row.sync in waiting:
+                    answers[row.sync] = decode_error(row) if row.is_error else None
+            yield answers.pop(sync)
+
+    def call(self, type_: int, body: bytes, stream_id: int = 0) -> None:
+        """One request; raises the error that is answered."""
+        sync = self.next_sync()
+        self.send(request.encode(type_, sync, body, stream_id))
+        for error in self.receive([sync]):
+            if error is not None:
+                raise error
+
+    def _login(self, user: str, password: str) -> None:
+        scramble = auth.scramble(password, self.greeting.salt)
+        credentials = pack_array_head(2) + pack_text(auth.METHOD) + pack_str(scramble)
+        pairs = pack_uint(Key.USER_NAME) + pack_text(user) + pack_uint(Key.TUPLE) + credentials
+        self.call(Type.AUTH, pack_map_head(2) + pairs)
+
+    def _packet(self) -> Row:
+        head = self._take(5)
+        if head[0] != 0xCE:
+            raise ConnectionFailed(f"{self.uri}: what it sends is no packet")
+        packet = self._take(int.from_bytes(head[1:], "big"))
+        return decode_row(packet, exact=True)[0]
+
+    def _take(self, size: int) -> bytes:
+        parts = [self._buffer]
+        have = len(self._buffer)
+        while have < size:
+            try:
+                data = self._socket.recv(1 << 16)
+            except OSError as error:
+                raise ConnectionFailed(f"{self.uri}: {error}") from None
+            if not data:
+                raise ConnectionFailed(f"{self.uri}: the connection was closed")
+            parts.append(data)
+            have += len(data)
+        whole = b"".join(parts)
+        self._buffer = whole[size:]
+        return whole[:size]
+
+
+def _connect(uri: Uri) -> socket.socket:
+    try:
+        if uri.is_unix:
+            link = socket.socket(socket.AF_UNIX)
+            link.settimeout(TIMEOUT_SECONDS)
+            link.connect(uri.service)
+        else:
+            link = socket.create_connection((uri.host or "localhost", int(uri.service)), TIMEOUT_SECONDS)
+    except (OSError, ValueError) as error:
+        raise ConnectionFailed(f"cannot connect to {uri}: {error}") from None
+    return link
