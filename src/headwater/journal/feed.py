@@ -1,0 +1,158 @@
+"""One file as stretches of rows, read ahead by the worker, and the judgement of where it ends."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from headwater.errors import BoxError, XlogError
+from headwater.journal.damage import Tail, judge_tail
+from headwater.world import Disk, File, Worker
+from headwater.xlog import Reader
+
+log = logging.getLogger("headwater.journal")
+
+_STRETCH = 1 << 20
+"""Bytes of rows that are applied in one turn of the loop."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Rows of some blocks that follow each other."""
+
+    path: str
+    rows: bytes
+    starts: list[int]
+    """Offsets into `rows` at which the blocks begin."""
+    offsets: list[int]
+    """Offsets of these blocks in the file."""
+    stored: int
+    """Bytes of the file that these blocks take."""
+    count: int = 0
+    """Rows applied; counted by who applies them."""
+
+    def offset_of(self, at: int) -> int:
+        """Where in the file the block begins that holds the byte `at` of `rows`."""
+        return self.offsets[bisect.bisect_right(self.starts, at) - 1]
+
+
+class Feed:
+    """A file being read. `next()` until None; then the rest tells how it ended."""
+
+    def __init__(
+        self, disk: Disk, path: str, *, force: bool, is_log: bool = True, is_last: bool = False, ordered: bool = False
+    ) -> None:
+        """`is_log`: it may end without an end marker. `is_last`: no log follows, so that its end may be cut.
+        `ordered`: see judge_tail."""
+        self.path = path
+        self.size = 0
+        self.eof = False
+        """Has it an end marker?"""
+        self.good_size = 0
+        """Where its good blocks end."""
+        self.is_empty = True
+        """Has it no block?"""
+        self.cut = ""
+        """What is wrong after `good_size`, if it may be cut; for the log."""
+        self._disk = disk
+        self._force = force
+        self._is_log = is_log
+        self._is_last = is_last
+        self._ordered = ordered
+        self._file: File | None = None
+        self._reader: Reader | None = None
+        self._ahead: Awaitable[Stretch | BoxError | OSError | None] | None = None
+
+    async def next(self, worker: Worker) -> Stretch | None:
+        stretch = await (self._ahead or worker.run(self._read))
+        self._ahead = None
+        if isinstance(stretch, Stretch):
+            self._ahead = worker.run(self._read)
+        elif stretch is not None:
+            raise stretch
+        return stretch
+
+    def _read(self) -> Stretch | BoxError | OSError | None:
+        """In the worker. An error is a result like another: it may come long before anybody asks for it."""
+        try:
+            reader = self._reader or self._open()
+            try:
+                stretch = self._gather(reader)
+            except XlogError as error:
+                self._judge(reader, error.offset or reader.position, error, good_follows=True)
+                stretch = None
+            else:
+                if stretch is not None:
+                    return stretch
+                self._end(reader)
+        except (BoxError, OSError) as error:
+            self._close()
+            return error
+        self._close()
+        return None
+
+    def _open(self) -> Reader:
+        self._file = self._disk.open(self.path)
+        self._reader = Reader(self._file, force=self._force)
+        self.size = self._file.size()
+        self.good_size = self._reader.position
+        return self._reader
+
+    def _gather(self, reader: Reader) -> Stretch | None:
+        rows: list[bytes] = []
+        starts: list[int] = []
+        offsets: list[int] = []
+        size = 0
+        begin = reader.position
+        while size < _STRETCH:
+            try:
+                block = reader.next()
+            except XlogError:
+                if not rows:
+                    raise
+                break  # the good blocks before it first; asked again, the reader says the same
+            if block is None:
+                break
+            rows.append(block.rows)
+            starts.append(size)
+            offsets.append(block.offset)
+            size += len(block.rows)
+        if not rows:
+            return None
+        self.is_empty = False
+        self.good_size = reader.position
+        return Stretch(self.path, b"".join(rows), starts, offsets, reader.position - begin)
+
+    def _end(self, reader: Reader) -> None:
+        """No more blocks: is the end as it may be?"""
+        for damage in reader.skipped:
+            log.error("%s: skipped, because force_recovery is set", damage)
+        self.eof = reader.eof
+        self.good_size = reader.position
+        if not self._is_log and not self._force:
+            reader.require_eof()
+        if reader.damage is not None:
+            self._judge(reader, reader.damage.offset, reader.damage.error(), good_follows=False)
+
+    def _judge(self, reader: Reader, at: int, error: XlogError, *, good_follows: bool) -> None:
+        """The first bad block begins at `at`."""
+        self.good_size = at
+        if not self._is_last:
+            if good_follows:
+                raise error
+            # Whether rows are missing is seen where the next log begins.
+            log.warning("%s", error.message)
+            return
+        verdict = judge_tail(reader.file, at, good_follows=good_follows, ordered=self._ordered)
+        if verdict is Tail.REFUSE and not self._force:
+            raise error
+        self.cut = (
+            f"{error.message}: the last {self.size - at} bytes are cut off; the writer was stopped, or the power cut, "
+            "before they were on the disk"
+        )
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
