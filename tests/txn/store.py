@@ -59,7 +59,6 @@ class Store:
 
     def written(self) -> None:
         self.memtx.confirm_to(self.memtx.undo_end)
-        self.txns.settled(self.txns.unsettled())
 
     def lost_from(self, position: int) -> None:
         self.memtx.rollback_to(position)

@@ -151,11 +151,8 @@ class Machine:
         self.positions.append(self.store.memtx.undo_end)
 
     def confirm(self, to: int) -> None:
-        unsettled = self.store.txns.unsettled()
         self.store.memtx.confirm_to(self.positions[to])
         self.confirmed = to
-        if to == len(self.states) - 1:
-            self.store.txns.settled(unsettled)
 
     def lose(self, keep: int) -> None:
         self.store.lost_from(self.positions[keep])

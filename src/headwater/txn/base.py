@@ -39,6 +39,14 @@ class RowDraft:
     timestamp: float = 0.0
 
 
+def take_out(rows: list[RowDraft], row: RowDraft) -> None:
+    """Remove this very row, not one like it."""
+    for at in range(len(rows) - 1, -1, -1):
+        if rows[at] is row:
+            del rows[at]
+            return
+
+
 @dataclass(slots=True)
 class Change:
     """What one statement did to one tuple."""
@@ -53,6 +61,10 @@ class Transaction(Protocol):
 
     interactive: bool
     """Other transactions may commit between its statements."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Has a statement of it written anything?"""
 
     def check_can_continue(self) -> None:
         """BoxError if it was aborted meanwhile, before another statement (txn.h, txn_check_can_continue)."""
@@ -83,6 +95,9 @@ class Transaction(Protocol):
     def delete(self, space: Space, old: bytes) -> None: ...
 
     def add_row(self, row: RowDraft) -> None: ...
+
+    def remove_row(self, row: RowDraft) -> None:
+        """It was added a moment ago, and does not go into the journal after all."""
 
     def mark(self) -> object:
         """A place to roll back to."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headwater.store.space import Space
-from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of
+from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of, take_out
 from headwater.txn.rows import write_rows
 from headwater.typing import IndexId
 
@@ -31,6 +31,10 @@ class DirectTxn:
         self._start = self._memtx.undo_end
         self.changes: list[Change] = []
         self.rows: list[RowDraft] = []
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.changes or self.rows)
 
     def check_can_continue(self) -> None:
         """Nobody can have aborted it."""
@@ -74,6 +78,9 @@ class DirectTxn:
 
     def add_row(self, row: RowDraft) -> None:
         self.rows.append(row)
+
+    def remove_row(self, row: RowDraft) -> None:
+        take_out(self.rows, row)
 
     def mark(self) -> tuple[int, int, int]:
         return self._memtx.undo_end, len(self.changes), len(self.rows)

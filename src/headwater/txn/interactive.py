@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from headwater.errors import Er, er
 from headwater.kernels import DuplicateKey, KeyDef
 from headwater.store.space import Space
-from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of
+from headwater.txn.base import PRIMARY, Change, RowDraft, index_of, kernel_of, take_out
 from headwater.txn.isolation import Isolation
 from headwater.txn.overlay import Overlay, Scratch, has_nil
 from headwater.txn.reads import Reads, Stretch, is_full_key
 from headwater.txn.tracker import Tracker, View
 from headwater.typing import IndexId, IteratorType, SpaceId
+from headwater.world import Timer
 
 if TYPE_CHECKING:
     from headwater.txn.manager import Txns
@@ -99,6 +100,8 @@ class InteractiveTxn:
         self.isolation = isolation
         self.status = Status.IN_PROGRESS
         self.abort_code = Er.UNKNOWN
+        self.timer: Timer | None = None
+        """Calls `expire` when its time is over."""
         self.is_sync = False
         """It asked to wait for the quorum of a synchronous commit."""
         self.must_settle = isolation is Isolation.READ_CONFIRMED
@@ -116,6 +119,10 @@ class InteractiveTxn:
         self._scratch = Scratch()
 
     # ---- state ---------------------------------------------------------------------------------------
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.changes or self.rows)
 
     @property
     def is_over(self) -> bool:
@@ -155,6 +162,9 @@ class InteractiveTxn:
         self.abort(Er.TRANSACTION_TIMEOUT)
 
     def drop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
         self.changes.clear()
         self.rows.clear()
         self.parts.clear()
@@ -167,7 +177,7 @@ class InteractiveTxn:
 
     def overtaken(self, psn: int) -> None:
         """Transaction `psn` changes what this one has read (txn.c, txn_send_to_read_view)."""
-        if self.changes or self.rows or self._written_after >= psn:
+        if self.has_changes or self._written_after >= psn:
             self.abort(Er.TRANSACTION_CONFLICT)
             return
         if self.status is Status.IN_PROGRESS:
@@ -250,6 +260,9 @@ class InteractiveTxn:
         self.check_can_continue()
         self._become_writer()
         self.rows.append(row)
+
+    def remove_row(self, row: RowDraft) -> None:
+        take_out(self.rows, row)
 
     def mark(self) -> tuple[int, int, int]:
         return self._scratch.memtx.undo_end, len(self.changes), len(self.rows)

@@ -59,7 +59,7 @@ class Txns:
         txn.check_can_complete()
         try:
             txn.check_can_continue()
-            wrote = bool(txn.changes or txn.rows)
+            wrote = txn.has_changes
             if wrote:
                 self._apply(txn)
         except BaseException:
@@ -115,15 +115,6 @@ class Txns:
         self._forget_history()
         if not self._historians:
             self._release_unused()
-
-    def unsettled(self) -> list[Tracker]:
-        """Ask before waiting for the journal, and give it to `settled` after."""
-        return [tracker for tracker in self._trackers.values() if not tracker.clean]
-
-    def settled(self, trackers: Iterable[Tracker]) -> None:
-        """All that was prepared when `unsettled` was asked is confirmed."""
-        for tracker in trackers:
-            tracker.cleared()
 
     def schema_changes(self, space_id: SpaceId) -> None:
         """Before the definition of a space changes: nobody who has seen it can go on (memtx_tx.c,

@@ -1,0 +1,65 @@
+"""Why a node refuses writes, and the words in which it says so (box.cc: box_update_ro_summary, box_ro_state_msg).
+
+Several reasons may hold at once; one is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.errors import BoxError, Er, er
+
+
+class ReadOnly:
+    """`active` is what the compiled path is told; the reasons are set by whoever knows them."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.by_config = False
+        """The option `read_only`."""
+        self.is_orphan = False
+        """It has not caught up with its replica set yet."""
+        self.lost_rows = False
+        """It waits for rows that it wrote itself and lost."""
+        self.listeners: list[Callable[[bool], None]] = []
+        """Called with the new state when it changes."""
+
+    def update(
+        self, *, by_config: bool | None = None, is_orphan: bool | None = None, lost_rows: bool | None = None
+    ) -> None:
+        """Set some of the reasons."""
+        self.by_config = self.by_config if by_config is None else by_config
+        self.is_orphan = self.is_orphan if is_orphan is None else is_orphan
+        self.lost_rows = self.lost_rows if lost_rows is None else lost_rows
+        active = self.by_config or self.is_orphan or self.lost_rows
+        if active != self.active:
+            self.active = active
+            for listener in self.listeners:
+                listener(active)
+
+    @property
+    def reason(self) -> str | None:
+        """box.info.ro_reason"""
+        if self.by_config:
+            return "config"
+        if self.lost_rows:
+            return "waiting to receive its own transactions back from the replicaset"
+        return "orphan" if self.is_orphan else None
+
+    def check(self) -> None:
+        """READONLY if it is (box_check_writable)."""
+        if self.active:
+            raise self.error()
+
+    def error(self) -> BoxError:
+        plain = er(Er.READONLY)
+        return BoxError(
+            Er.READONLY, f"{plain.message} - {self._words()}", fields={**plain.fields, "reason": self.reason}
+        )
+
+    def _words(self) -> str:
+        if self.by_config:
+            return "box.cfg.read_only is true"
+        if self.lost_rows:
+            return "it has lost some of its own transactions and is waiting to receive them back from the replicaset"
+        return "it is an orphan"
