@@ -16,7 +16,7 @@ def pack(value: Any) -> bytes:
     if isinstance(value, Raw):
         return bytes(value)
     if isinstance(value, Decimal):
-        return decimal_ext(value)
+        return bytes(decimal_ext(value))
     if isinstance(value, UUID):
         return b"\xd8\x02" + value.bytes
     if isinstance(value, list | tuple):
@@ -24,6 +24,10 @@ def pack(value: Any) -> bytes:
     out = msgpack.packb(value)
     assert isinstance(out, bytes)
     return out
+
+
+ERROR = b"\x81\x00\x91\x83\x00\xa1t\x01\xa1f\x03\xa1m"
+"""Contents of the least error there is: a stack of one with type, file and message."""
 
 
 class Raw(bytes):

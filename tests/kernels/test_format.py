@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.kernels.packing import Raw, datetime_ext, ext, float32, pack
+from tests.kernels.packing import ERROR, Raw, datetime_ext, ext, float32, pack
 
 from headwater.errors import MsgPackError
 from headwater.typing import FieldType as T
@@ -16,7 +16,7 @@ from headwater.typing import FieldType as T
 SAMPLES: dict[str, Any] = {
     "nil": None, "bool": True, "uint": 5, "int": -5, "int as uint": Raw(b"\xd0\x05"), "float": float32(1.5),
     "double": 1.5, "str": "a", "bin": b"a", "array": [1], "map": {1: 2}, "decimal": Decimal("1.5"), "uuid": UUID(int=1),
-    "datetime": datetime_ext(1), "interval": ext(6, b"\x00"), "error": ext(3, b"\x81\x00\x91\x80"),
+    "datetime": datetime_ext(1), "interval": ext(6, b"\x00"), "error": ext(3, ERROR),
     "unknown": ext(100, b"a"),
 }  # fmt: skip
 

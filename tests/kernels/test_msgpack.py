@@ -12,7 +12,7 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernels.packing import Raw, array_header, datetime_ext, decimal_ext, ext, pack
+from tests.kernels.packing import ERROR, Raw, array_header, datetime_ext, decimal_ext, ext, pack
 
 from headwater.errors import MsgPackError
 
@@ -25,7 +25,7 @@ VALUES: list[Any] = [
     Decimal("0"), Decimal("-12.345"), Decimal("1E+10"), UUID(int=7),
     datetime_ext(0), datetime_ext(-5, 1, -60, 3), ext(6, b"\x00"), ext(6, b"\x02\x00\x01\x06\xd0\xf0"),
     ext(100, b"abc"), ext(-1, b"x" * 16), Raw(b"\xc9\x00\x00\x00\x02\x64ab"), Raw(b"\xc8\x00\x02\x64ab"),
-    ext(3, b"\x81\x00\x91\x81\x00\xa1x"), ext(7, b"\x05\x92\x01\x02"),
+    ext(3, ERROR), ext(7, b"\x05\x92\x01\x02"),
 ]  # fmt: skip
 
 
@@ -93,12 +93,19 @@ BAD_EXTENSIONS = {
     "decimal with a sign in the middle": ext(1, b"\x00\x1c\x1c"),
     "decimal of 77 digits": ext(1, b"\x00" + bytes.fromhex("1" * 77 + "c")),
     "decimal with an exponent above a million": decimal_ext(Decimal("1E+1000000")),
+    "decimal with too many digits for its exponent": decimal_ext(Decimal("12E-1000075")),
+    "decimal with an exponent below all": decimal_ext(Decimal("1E-1000075")),
     "uuid of 15 bytes": ext(2, bytes(15)),
     "uuid of 17 bytes": ext(2, bytes(17)),
     "error that is no map": ext(3, b"\x01"),
     "error without a stack": ext(3, b"\x80"),
     "error with an empty stack": ext(3, b"\x81\x00\x90"),
-    "error with junk behind it": ext(3, b"\x81\x00\x91\x80\x00"),
+    "error with junk behind it": ext(3, ERROR + b"\x00"),
+    "error with two stacks": ext(3, b"\x82" + ERROR[1:] + ERROR[1:]),
+    "error with a string for a key": ext(3, b"\x82\xa1a\x00" + ERROR[1:]),
+    "error without a message": ext(3, b"\x81\x00\x91\x82\x00\xa1t\x01\xa1f"),
+    "error whose line is a string": ext(3, b"\x81\x00\x91\x84\x02\xa1l\x00\xa1t\x01\xa1f\x03\xa1m"),
+    "error whose fields have numbers for keys": ext(3, b"\x81\x00\x91\x84\x06\x81\x01\x01\x00\xa1t\x01\xa1f\x03\xa1m"),
     "datetime of 9 bytes": ext(4, bytes(9)),
     "datetime beyond its years": datetime_ext(2**60),
     "datetime with two seconds of nanoseconds": datetime_ext(0, 2_000_000_000),
@@ -134,6 +141,10 @@ GOOD_EXTENSIONS = {
     "decimal with the other minus sign": ext(1, b"\x01\x1b"),
     "decimal with the greatest exponent": decimal_ext(Decimal("1E+999999")),
     "decimal with the least exponent": decimal_ext(Decimal("1E-999999")),
+    "error with all its fields": ext(
+        3, b"\x82\x05\xc0\x00\x91\x87\x00\xa1t\x01\xa1f\x02\x01\x03\xa1m\x04\x01\x05\x01\x06\x81\xa1k\xc0"
+    ),
+    "decimal below the least exponent": decimal_ext(Decimal("1E-1000074")),
     "datetime at the end": datetime_ext((2**31 - 1 - 719163) * 86400),
     "datetime at the beginning": datetime_ext((-(2**31) - 719163) * 86400),
     "datetime with all fields at their ends": datetime_ext(0, 1_999_999_999, 840, 1024),

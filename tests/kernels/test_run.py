@@ -228,18 +228,18 @@ def test_the_schema_version_of_the_node_is_accepted(k: ModuleType) -> None:
     assert stops(node, packet({0: PING, 1: 1, 5: 79}))
 
 
-def test_packets_may_have_any_form_of_length_and_map(k: ModuleType) -> None:
+def test_lengths_and_numbers_may_have_any_form(k: ModuleType) -> None:
     node = confirmed(k, [1, "a"])
-    inside = (
-        b"\xde\x00\x02\xcc\x01\xcd\x00\x09\x00\x01"
-        + b"\xdf\x00\x00\x00\x03\x20\x91\x01\x12\x05\x10\xce\x00\x00\x02\x00"
-    )
-    for head in (
-        b"\xcc" + bytes([len(inside)]),
-        b"\xcd\x00" + bytes([len(inside)]),
-        b"\xcf" + bytes(7) + bytes([len(inside)]),
-    ):
-        assert run(node, head + inside) == (len(head + inside), reply(9, 80, packed([1, "a"])), 1, False)
+    inside = b"\x82\x01\xcd\x00\x09\x00\xcc\x01" + b"\x84\x1f\xc2\x20\xdc\x00\x01\xcf" + bytes(7) + b"\x01"
+    inside += b"\x12\x05\x10\xcf\x00\x00\x00\x00\x00\x00\x02\x00"
+    size = bytes([len(inside)])
+    for head in (size, b"\xcc" + size, b"\xcd\x00" + size, b"\xcf" + bytes(7) + size):
+        data = head + inside
+        assert run(node, data) == (len(data), reply(9, 80, packed([1, "a"])), 1, False)
+
+
+def test_a_stream_of_zero_is_none(k: ModuleType) -> None:
+    assert run(memtx(k), packet({0: PING, 1: 1, 0x0A: 0}))[2] == 1
 
 
 def test_sync_may_be_absent(k: ModuleType) -> None:
@@ -425,6 +425,15 @@ def test_a_read_only_node_serves_reads_alone(k: ModuleType) -> None:
     assert run(node, select(SPACE, [1]), read_only=True)[2] == 1
     for data in (replace(SPACE, [1, "b"]), insert(SPACE, [2, "b"]), delete(SPACE, [1])):
         assert stops(node, data, read_only=True)
+
+
+def test_local_and_temporary_spaces_are_written_on_a_read_only_node(k: ModuleType) -> None:
+    """box.cc, box_process_rw."""
+    node = memtx(k)
+    add_space(k, node, 600, local=True)
+    add_space(k, node, 601, temporary=True)
+    for space in (600, 601):
+        assert run(node, replace(space, [1, "b"]) + delete(space, [1]), read_only=True)[2] == 2
 
 
 def test_a_hash_index_is_asked_by_whole_keys_or_for_all(k: ModuleType) -> None:

@@ -22,9 +22,17 @@ def packed(*values: Any) -> list[bytes]:
     return [pack(value) for value in values]
 
 
-def with_secondary(k: ModuleType, *, unique: bool, nullable: bool = False, exclude_null: bool = False) -> Any:
+@pytest.fixture
+def node(k: ModuleType) -> Any:
+    """Spaces live as long as their node does."""
+    return k.Memtx()
+
+
+def with_secondary(
+    k: ModuleType, node: Any, *, unique: bool, nullable: bool = False, exclude_null: bool = False
+) -> Any:
     """[unsigned id, unsigned value, …] with an index 1 on field 1."""
-    space = k.Memtx().add_space(SPACE)
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k), True)
     part = k.KeyPart(1, T.UNSIGNED, nullable, exclude_null)
     space.add_index(1, k.KeyDef([part], [k.KeyPart(0, T.UNSIGNED)]), unique)
@@ -32,7 +40,8 @@ def with_secondary(k: ModuleType, *, unique: bool, nullable: bool = False, exclu
 
 
 def test_insert_keeps_the_bytes_it_was_given(k: ModuleType) -> None:
-    space = memtx(k).space(SPACE)
+    node = memtx(k)
+    space = node.space(SPACE)
     row = b"\xdc\x00\x02\xcf\x00\x00\x00\x00\x00\x00\x00\x01\xd9\x01a"
     space.insert(row)
     assert rows(space.index(0)) == [row]
@@ -40,7 +49,8 @@ def test_insert_keeps_the_bytes_it_was_given(k: ModuleType) -> None:
 
 
 def test_insert_of_a_key_that_is_there_is_refused(k: ModuleType) -> None:
-    space = memtx(k).space(SPACE)
+    node = memtx(k)
+    space = node.space(SPACE)
     space.insert(pack([1, "a"]))
     with pytest.raises(k.DuplicateKey) as caught:
         space.insert(pack([1, "b"]))
@@ -50,7 +60,8 @@ def test_insert_of_a_key_that_is_there_is_refused(k: ModuleType) -> None:
 
 
 def test_replace_gives_the_tuple_that_was_there(k: ModuleType) -> None:
-    space = memtx(k).space(SPACE)
+    node = memtx(k)
+    space = node.space(SPACE)
     assert space.replace(pack([1, "a"])) is None
     assert space.replace(pack([1, "bb"])) == pack([1, "a"])
     assert rows(space.index(0)) == [pack([1, "bb"])]
@@ -75,7 +86,8 @@ def test_a_wrong_tuple_changes_nothing(k: ModuleType) -> None:
 
 
 def test_delete_gives_the_tuple_or_nothing(k: ModuleType) -> None:
-    space = memtx(k).space(SPACE)
+    node = memtx(k)
+    space = node.space(SPACE)
     space.insert(pack([1, "a"]))
     assert space.delete(0, pack([2])) is None
     assert space.delete(0, pack([1])) == pack([1, "a"])
@@ -83,15 +95,15 @@ def test_delete_gives_the_tuple_or_nothing(k: ModuleType) -> None:
     assert (len(space), space.bsize) == (0, 0)
 
 
-def test_delete_by_a_secondary_key_empties_all_indexes(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_delete_by_a_secondary_key_empties_all_indexes(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     assert space.delete(1, pack([10])) == pack([1, 10])
     assert rows(space.index(0)) == rows(space.index(1)) == []
 
 
-def test_update_swaps_a_tuple_in_all_indexes(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_update_swaps_a_tuple_in_all_indexes(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     space.insert(pack([2, 20]))
     space.update(pack([1, 10]), pack([1, 30]))
@@ -102,8 +114,8 @@ def test_update_swaps_a_tuple_in_all_indexes(k: ModuleType) -> None:
     assert rows(space.index(1)) == packed([2, 20], [1, 30])
 
 
-def test_update_of_what_is_not_there_is_refused(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_update_of_what_is_not_there_is_refused(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     for old, new in (([1, 11], [1, 12]), ([2, 10], [2, 11]), ([1, 10], [2, 10])):
         with pytest.raises(ValueError):
@@ -111,8 +123,8 @@ def test_update_of_what_is_not_there_is_refused(k: ModuleType) -> None:
     assert rows(space.index(0)) == rows(space.index(1)) == packed([1, 10])
 
 
-def test_a_unique_secondary_index_refuses_a_second_tuple(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_a_unique_secondary_index_refuses_a_second_tuple(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     for write in (space.insert, space.replace):
         with pytest.raises(k.DuplicateKey) as caught:
@@ -122,15 +134,15 @@ def test_a_unique_secondary_index_refuses_a_second_tuple(k: ModuleType) -> None:
     assert rows(space.index(0)) == rows(space.index(1)) == packed([1, 10])
 
 
-def test_replace_may_keep_its_own_secondary_key(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_replace_may_keep_its_own_secondary_key(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     assert space.replace(pack([1, 10, "x"])) == pack([1, 10])
     assert rows(space.index(0)) == rows(space.index(1)) == packed([1, 10, "x"])
 
 
-def test_replace_that_would_lose_a_different_tuple_is_refused(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_replace_that_would_lose_a_different_tuple_is_refused(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     space.insert(pack([2, 20]))
     with pytest.raises(k.DuplicateKey):
@@ -138,8 +150,8 @@ def test_replace_that_would_lose_a_different_tuple_is_refused(k: ModuleType) -> 
     assert rows(space.index(1)) == packed([1, 10], [2, 20])
 
 
-def test_insert_names_the_first_index_that_refuses(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_insert_names_the_first_index_that_refuses(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     space.insert(pack([2, 20]))
     with pytest.raises(k.DuplicateKey) as caught:
@@ -147,8 +159,8 @@ def test_insert_names_the_first_index_that_refuses(k: ModuleType) -> None:
     assert caught.value.index_id == 0
 
 
-def test_numbers_of_other_kinds_are_the_same_key(k: ModuleType) -> None:
-    space = k.Memtx().add_space(SPACE)
+def test_numbers_of_other_kinds_are_the_same_key(k: ModuleType, node: Any) -> None:
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k, 0, T.NUMBER), True)
     space.insert(pack([1]))
     with pytest.raises(k.DuplicateKey):
@@ -157,8 +169,8 @@ def test_numbers_of_other_kinds_are_the_same_key(k: ModuleType) -> None:
     assert rows(space.index(0)) == packed([1.0])
 
 
-def test_a_non_unique_index_keeps_equals_in_primary_key_order(k: ModuleType) -> None:
-    space = with_secondary(k, unique=False)
+def test_a_non_unique_index_keeps_equals_in_primary_key_order(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=False)
     for row in ([3, 5], [1, 5], [2, 4], [4, 5]):
         space.insert(pack(row))
     index = space.index(1)
@@ -169,8 +181,8 @@ def test_a_non_unique_index_keeps_equals_in_primary_key_order(k: ModuleType) -> 
     assert index.select(It.EQ, pack([5])) == packed([1, 5], [4, 5])
 
 
-def test_nils_never_collide_in_a_unique_index(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True, nullable=True)
+def test_nils_never_collide_in_a_unique_index(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True, nullable=True)
     for row in ([1, None], [2], [3, 7]):
         space.insert(pack(row))
     with pytest.raises(k.DuplicateKey):
@@ -183,8 +195,8 @@ def test_nils_never_collide_in_a_unique_index(k: ModuleType) -> None:
     assert rows(index) == packed([2], [3, 7])
 
 
-def test_one_nil_of_two_parts_is_enough_not_to_collide(k: ModuleType) -> None:
-    space = k.Memtx().add_space(SPACE)
+def test_one_nil_of_two_parts_is_enough_not_to_collide(k: ModuleType, node: Any) -> None:
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k), True)
     parts = [k.KeyPart(1, T.UNSIGNED, True), k.KeyPart(2, T.UNSIGNED, True)]
     space.add_index(1, k.KeyDef(parts, [k.KeyPart(0, T.UNSIGNED)]), True)
@@ -195,8 +207,8 @@ def test_one_nil_of_two_parts_is_enough_not_to_collide(k: ModuleType) -> None:
     assert rows(space.index(1)) == packed([3, None, 5], [4, None, 5], [1, 5, None], [2, 5, None], [5, 5, 5])
 
 
-def test_exclude_null_leaves_tuples_out_of_the_index_alone(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True, nullable=True, exclude_null=True)
+def test_exclude_null_leaves_tuples_out_of_the_index_alone(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True, nullable=True, exclude_null=True)
     for row in ([1, None], [2], [3, 7]):
         space.insert(pack(row))
     assert len(space) == 3
@@ -210,8 +222,8 @@ def test_exclude_null_leaves_tuples_out_of_the_index_alone(k: ModuleType) -> Non
     assert rows(space.index(0)) == packed([1, 8], [3, None])
 
 
-def test_an_index_is_built_from_what_is_there(k: ModuleType) -> None:
-    space = k.Memtx().add_space(SPACE)
+def test_an_index_is_built_from_what_is_there(k: ModuleType, node: Any) -> None:
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k), True)
     for number in (3, 1, 2):
         space.insert(pack([number, 10 - number]))
@@ -221,8 +233,8 @@ def test_an_index_is_built_from_what_is_there(k: ModuleType) -> None:
     assert space.index(2) is None
 
 
-def test_an_index_that_cannot_be_unique_leaves_nothing_behind(k: ModuleType) -> None:
-    space = k.Memtx().add_space(SPACE)
+def test_an_index_that_cannot_be_unique_leaves_nothing_behind(k: ModuleType, node: Any) -> None:
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k), True)
     space.insert(pack([1, 5]))
     space.insert(pack([2, 5]))
@@ -235,8 +247,8 @@ def test_an_index_that_cannot_be_unique_leaves_nothing_behind(k: ModuleType) -> 
     assert len(space) == 3
 
 
-def test_a_detached_index_answers_nothing_and_comes_back(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_a_detached_index_answers_nothing_and_comes_back(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     index = space.detach_index(1)
     assert index.id == 1
@@ -254,8 +266,8 @@ def test_a_detached_index_answers_nothing_and_comes_back(k: ModuleType) -> None:
     assert rows(index) == packed([1, 10], [2, 20])
 
 
-def test_writes_do_not_need_a_detached_index(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_writes_do_not_need_a_detached_index(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     space.insert(pack([1, 10]))
     space.detach_index(1)
     space.insert(pack([2, 10]))
@@ -263,8 +275,8 @@ def test_writes_do_not_need_a_detached_index(k: ModuleType) -> None:
     assert len(space.add_index(1, k.KeyDef([k.KeyPart(1, T.UNSIGNED)], [k.KeyPart(0, T.UNSIGNED)]), False)) == 2
 
 
-def test_detach_all_empties_a_space_and_attach_all_fills_it_again(k: ModuleType) -> None:
-    space = with_secondary(k, unique=True)
+def test_detach_all_empties_a_space_and_attach_all_fills_it_again(k: ModuleType, node: Any) -> None:
+    space = with_secondary(k, node, unique=True)
     for number in range(100):
         space.insert(pack([number, 1000 - number]))
     before, size = rows(space.index(1)), space.bsize
@@ -280,8 +292,8 @@ def test_detach_all_empties_a_space_and_attach_all_fills_it_again(k: ModuleType)
     assert len(space.index(1)) == 101
 
 
-def test_check_all_finds_a_tuple_that_does_not_fit(k: ModuleType) -> None:
-    space = k.Memtx().add_space(SPACE)
+def test_check_all_finds_a_tuple_that_does_not_fit(k: ModuleType, node: Any) -> None:
+    space = node.add_space(SPACE)
     space.add_index(0, primary(k), True)
     space.insert(pack([1, "a"]))
     space.insert(pack([2, 5]))
@@ -292,7 +304,8 @@ def test_check_all_finds_a_tuple_that_does_not_fit(k: ModuleType) -> None:
 
 
 def test_a_new_format_is_used_by_the_next_write(k: ModuleType) -> None:
-    space = memtx(k).space(SPACE)
+    node = memtx(k)
+    space = node.space(SPACE)
     space.insert(pack([1, "a"]))
     space.set_format(k.TupleFormat([(T.UNSIGNED, False), (T.UNSIGNED, False)], 2))
     with pytest.raises(k.FormatViolation):

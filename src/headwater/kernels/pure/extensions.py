@@ -11,7 +11,7 @@ DECIMAL, UUID, ERROR, DATETIME, COMPRESSION, INTERVAL, TUPLE, ARROW = range(1, 9
 """mp_extension_types.h"""
 
 DECIMAL_MAX_DIGITS = 76
-"""decimal.h of 3.9; 3.8 and older hold 38, which is what arithmetic keeps to. Both must be readable."""
+"""decimal.h of 3.8; older ones hold 38."""
 
 _DECIMAL_MAX_BYTES = 39
 _DECIMAL_EXPONENT_MAX = 999_999
@@ -78,7 +78,10 @@ def _check_decimal(data: bytes) -> None:
         raise _bad("decimal")
     digits = len(text[:-1].lstrip("0")) or 1
     exponent = -scale + digits - 1
-    if digits > DECIMAL_MAX_DIGITS or not -_DECIMAL_EXPONENT_MAX <= exponent <= _DECIMAL_EXPONENT_MAX:
+    # Below the least exponent a number has the fewer digits the smaller it is.
+    least = -_DECIMAL_EXPONENT_MAX - DECIMAL_MAX_DIGITS + 1
+    fits = exponent >= -_DECIMAL_EXPONENT_MAX or (least <= exponent and digits <= exponent - least + 1)
+    if digits > DECIMAL_MAX_DIGITS or exponent > _DECIMAL_EXPONENT_MAX or not fits:
         raise _bad("decimal")
 
 
@@ -120,8 +123,7 @@ def _check_nested(data: bytes, what: str, depth: int, walk: Walk) -> None:
             raise _bad(what)
     first = data[at] if at < len(data) else 0xC1
     array = 0x90 <= first <= 0x9F or first in (0xDC, 0xDD)
-    mapped = 0x80 <= first <= 0x8F or first in (0xDE, 0xDF)
-    if not (array if what == "tuple" else mapped) or walk(data, at, depth) != len(data):
+    if not (array if what == "tuple" else _is_map(first)) or walk(data, at, depth) != len(data):
         raise _bad(what)
     if what == "error" and not _has_stack(data, depth, walk):
         raise _bad(what)
@@ -133,7 +135,7 @@ def _has_stack(data: bytes, depth: int, walk: Walk) -> bool:
     found = False
     for _ in range(pairs):
         value = walk(data, at, depth)
-        if data[at] >= 0x80 and not 0xCC <= data[at] <= 0xCF:
+        if not _is_uint(data[at]):
             return False
         if _int_at(data, at, "error")[0] == 0:
             if found or not _is_stack(data, value, depth, walk):
@@ -148,10 +150,55 @@ def _is_stack(data: bytes, at: int, depth: int, walk: Walk) -> bool:
         return False
     count, at = _container(data, at)
     for _ in range(count):
-        if not (0x80 <= data[at] <= 0x8F or data[at] in (0xDE, 0xDF)):
+        if not _is_error(data, at, depth, walk):
             return False
         at = walk(data, at, depth)
     return count > 0
+
+
+def _is_error(data: bytes, at: int, depth: int, walk: Walk) -> bool:
+    """One error: type, file and message are there and strings, numbers are unsigned (mp_decode_error_one)."""
+    if not _is_map(data[at]):
+        return False
+    count, at = _container(data, at)
+    seen = set()
+    for _ in range(count):
+        value = walk(data, at, depth)
+        if not _is_uint(data[at]):
+            return False
+        key, _after = _int_at(data, at, "error")
+        if key in (0, 1, 3) and not _is_text(data[value]):
+            return False
+        if key in (2, 4, 5) and not _is_uint(data[value]):
+            return False
+        if key == 6 and not _has_text_keys(data, value, depth, walk):
+            return False
+        seen.add(key)
+        at = walk(data, value, depth)
+    return {0, 1, 3} <= seen
+
+
+def _has_text_keys(data: bytes, at: int, depth: int, walk: Walk) -> bool:
+    if not _is_map(data[at]):
+        return False
+    count, at = _container(data, at)
+    for _ in range(count):
+        if not _is_text(data[at]):
+            return False
+        at = walk(data, walk(data, at, depth), depth)
+    return True
+
+
+def _is_map(code: int) -> bool:
+    return 0x80 <= code <= 0x8F or code in (0xDE, 0xDF)
+
+
+def _is_uint(code: int) -> bool:
+    return code < 0x80 or 0xCC <= code <= 0xCF
+
+
+def _is_text(code: int) -> bool:
+    return 0xA0 <= code <= 0xBF or 0xD9 <= code <= 0xDB
 
 
 def _container(data: bytes, at: int) -> tuple[int, int]:

@@ -63,17 +63,23 @@ class MemtxIndex:
         low, high = self._range(iterator, key)
         reverse = iterator in _REVERSE
         if after is not None:
-            at = self.key_def.flat(after, whole_array(after))
-            if reverse:
-                high = min(high, bisect_left(self.keys, at))
-            else:
-                low = max(low, bisect_right(self.keys, at))
+            low, high = self._behind(after, iterator, low, high)
         count = min(max(high - low - offset, 0), limit)
         if not count:
             return []
         if reverse:
             return self.tuples[high - offset - count : high - offset][::-1]
         return self.tuples[low + offset : low + offset + count]
+
+    def _behind(self, after: bytes, iterator: int, low: int, high: int) -> tuple[int, int]:
+        """What is left of [low, high) behind a tuple. It takes the place of the key, except for EQ and REQ
+        (memtx_tree.cc, memtx_tree_lookup)."""
+        at = self.key_def.flat(after, whole_array(after))
+        if iterator in _REVERSE:
+            end = bisect_left(self.keys, at)
+            return (low, min(end, high)) if iterator == IteratorType.REQ else (0, end)
+        start = bisect_right(self.keys, at)
+        return (max(start, low), high) if iterator == IteratorType.EQ else (start, len(self.keys))
 
     def count(self, iterator: int, key: bytes) -> int:
         low, high = self._range(iterator, key)
@@ -110,10 +116,13 @@ class MemtxIndex:
         prepare_start_prefix_iterator); a last part that is no string makes it GT."""
         if flat[-2] != STRING:
             return bisect_left(self.keys, flat + ABOVE)
-        text = flat[-1].rstrip(b"\xff")
-        if not text:
+        text: bytes = flat[-1]
+        stem = text.rstrip(b"\xff")
+        if not stem:
             return len(self.keys)
-        return bisect_left(self.keys, (*flat[:-1], text[:-1] + bytes((text[-1] + 1,))))
+        # The carry leaves zero bytes where 0xff was, as in Tarantool: "a\xff" is followed by "b\0", not by "b".
+        above = stem[:-1] + bytes((stem[-1] + 1,)) + bytes(len(text) - len(stem))
+        return bisect_left(self.keys, (*flat[:-1], above))
 
     def _expect_attached(self) -> None:
         if not self.attached:

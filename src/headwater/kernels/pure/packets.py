@@ -16,25 +16,22 @@ class OddError(Exception):
 
 
 def read_map(data: bytes, offset: int, end: int) -> tuple[Map, int]:
-    """The map of unsigned keys at `offset`, and the offset after it; OddError if there is no such map before `end`."""
-    if offset >= end or mp.TYPE_OF[data[offset]] != mp.MAP:
+    """The map at `offset`, and the offset after it; OddError if there is no such map before `end`. Map and keys must
+    be in their shortest form, as every connector writes them."""
+    if offset >= end or data[offset] & 0xF0 != 0x80:
         raise OddError
+    out: Map = {}
+    at = offset + 1
     try:
-        after = mp.mp_next(data, offset)
-        if after > end:
-            raise OddError
-        count, at = mp.container(data, offset)
-        out: Map = {}
-        for _ in range(count):
-            if mp.TYPE_OF[data[at]] != mp.UINT:
+        for _ in range(data[offset] & 0x0F):
+            after = mp.mp_next(data, at + 1)
+            if after > end or data[at] >= 0x80:
                 raise OddError
-            key = mp.integer(data, at)
-            start = mp.mp_next(data, at)
-            at = mp.mp_next(data, start)
-            out[key] = mp.TYPE_OF[data[start]], start, at
+            out[data[at]] = mp.TYPE_OF[data[at + 1]], at + 1, after
+            at = after
     except MsgPackError:
         raise OddError from None
-    return out, after
+    return out, at
 
 
 def unsigned(data: bytes, fields: Map, key: int, default: int | None = None, limit: int = U32) -> int:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from headwater.kernels.pure.memtx import Memtx
 
 _SELECT, _INSERT, _REPLACE, _DELETE, _PING = 1, 2, 3, 5, 0x40
-_TYPE, _SYNC, _SCHEMA_VERSION = 0x00, 0x01, 0x05
-_SPACE, _INDEX, _LIMIT, _OFFSET, _ITERATOR, _KEY, _TUPLE = 0x10, 0x11, 0x12, 0x13, 0x14, 0x20, 0x21
+_TYPE, _SYNC, _SCHEMA_VERSION, _STREAM = 0x00, 0x01, 0x05, 0x0A
+_SPACE, _INDEX, _LIMIT, _OFFSET, _ITERATOR, _FETCH, _KEY, _TUPLE = 0x10, 0x11, 0x12, 0x13, 0x14, 0x1F, 0x20, 0x21
 
-_HEADER_KEYS = frozenset((_TYPE, _SYNC, _SCHEMA_VERSION))
+_HEADER_KEYS = frozenset((_TYPE, _SYNC, _SCHEMA_VERSION, _STREAM))
 _BODY_KEYS = {
-    _SELECT: frozenset((_SPACE, _INDEX, _LIMIT, _OFFSET, _ITERATOR, _KEY)),
+    _SELECT: frozenset((_SPACE, _INDEX, _LIMIT, _OFFSET, _ITERATOR, _FETCH, _KEY)),
     _INSERT: frozenset((_SPACE, _TUPLE)),
     _REPLACE: frozenset((_SPACE, _TUPLE)),
     _DELETE: frozenset((_SPACE, _INDEX, _KEY)),
@@ -53,7 +53,7 @@ def serve(
         served += 1
         dirty |= depends
         replies += body
-        if len(replies) > _REPLIES_MAX:
+        if len(replies) >= _REPLIES_MAX:
             break
     return offset, bytes(replies), served, dirty
 
@@ -64,7 +64,7 @@ def _serve_one(memtx: Memtx, data: bytes, offset: int, end: int, token: int, rea
     if not head.keys() <= _HEADER_KEYS:
         raise OddError
     version = unsigned(data, head, _SCHEMA_VERSION, 0, _U64)
-    if version not in (0, memtx.schema_version):
+    if version not in (0, memtx.schema_version) or unsigned(data, head, _STREAM, 0, _U64):
         raise OddError
     kind = unsigned(data, head, _TYPE)
     sync = unsigned(data, head, _SYNC, 0, _U64)
@@ -77,7 +77,7 @@ def _serve_one(memtx: Memtx, data: bytes, offset: int, end: int, token: int, rea
     if kind == _PING:
         return _preamble(memtx, sync, 1) + b"\x80", False
     space = _space(memtx, data, fields, token, READ if kind == _SELECT else WRITE)
-    if kind != _SELECT and read_only:
+    if kind != _SELECT and read_only and not space.local and not space.temporary:
         raise OddError
     tuples = _select(space, data, fields) if kind == _SELECT else _write(memtx, space, kind, data, fields)
     dirty = space.unconfirmed > 0 or kind != _SELECT
@@ -113,6 +113,8 @@ def _index(space: MemtxSpace, data: bytes, fields: Map) -> MemtxIndex:
 
 def _select(space: MemtxSpace, data: bytes, fields: Map) -> list[bytes]:
     index = _index(space, data, fields)
+    if _FETCH in fields and data[fields[_FETCH][1]] != 0xC2:
+        raise OddError
     iterator = unsigned(data, fields, _ITERATOR, IteratorType.EQ)
     offset = unsigned(data, fields, _OFFSET, 0)
     limit = unsigned(data, fields, _LIMIT)

@@ -44,7 +44,8 @@ class ReadView:
     def tuples(self, space_id: int) -> Iterator[bytes]:
         for number, _, tuples in self._parts:
             if number == space_id:
-                yield from tuples
+                return iter(tuples)
+        raise ValueError(f"space {space_id} is not in the view")
 
     def close(self) -> None:
         self._parts = []
