@@ -122,7 +122,7 @@ cdef bint is_comparable(bp p) noexcept nogil:
     return class_of(p) <= CLASS_DATETIME
 
 
-def mp_compare(bytes a not None, bytes b not None):
+def mp_compare(a, b):
     """-1, 0, 1: two scalar values in Tarantool's order of `scalar`."""
     cdef Check ck
     cdef int r

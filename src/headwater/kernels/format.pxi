@@ -74,7 +74,7 @@ cdef void format_unref(Format *fmt) noexcept:
         free(fmt)
 
 
-cdef int tuple_check(bytes tuple) except -1:
+cdef int tuple_check(object tuple) except -1:
     """MsgPackError if it is not one whole valid array."""
     cdef uint32_t count
     key_begin(tuple, &count)
@@ -112,7 +112,7 @@ cdef class TupleFormat:
     def __dealloc__(self):
         format_unref(self.fmt)
 
-    def check(self, bytes tuple not None):
+    def check(self, tuple):
         """FormatViolation for the first wrong field; MsgPackError if it is not one whole valid array."""
         cdef uint32_t field
         cdef int why

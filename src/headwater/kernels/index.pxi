@@ -44,7 +44,7 @@ cdef class MemtxIndex:
             raise ValueError(f"index {self.id} is detached")
         return 0
 
-    def get(self, bytes key not None):
+    def get(self, key):
         """By a full key (all parts); unique indexes only."""
         cdef Probe pr
         cdef Path path
@@ -62,7 +62,7 @@ cdef class MemtxIndex:
         kdef_raise(self.tree.kd)
         return tuple_bytes(path_tuple(&path)) if equal else None
 
-    def select(self, int iterator, bytes key not None, offset=0, limit=0xFFFFFFFF, after=None):
+    def select(self, int iterator, key, offset=0, limit=0xFFFFFFFF, after=None):
         """Tuples in the order of the iterator; `after` is a whole tuple to start behind."""
         cdef Scan s
         cdef uint32_t count
@@ -90,7 +90,7 @@ cdef class MemtxIndex:
         kdef_raise(self.tree.kd)
         return out
 
-    def count(self, int iterator, bytes key not None):
+    def count(self, int iterator, key):
         cdef Scan s
         cdef uint32_t count
         cdef uint64_t found
@@ -104,7 +104,7 @@ cdef class MemtxIndex:
         kdef_raise(self.tree.kd)
         return found
 
-    cdef bp scan_key(self, int iterator, bytes key, uint32_t *count) except NULL:
+    cdef bp scan_key(self, int iterator, object key, uint32_t *count) except NULL:
         self.check_attached()
         if iterator < 0 or not iterator_known(iterator):
             raise ValueError(f"iterator {iterator} is none of an ordered index")

@@ -507,7 +507,7 @@ cdef bint key_ok(KDef *kd, bp p, uint32_t count, bint exact, KeyBad *why) noexce
     return True
 
 
-cdef bp key_begin(bytes key, uint32_t *count) except NULL:
+cdef bp key_begin(object key, uint32_t *count) except NULL:
     """First part of a key array, checked to be one whole value."""
     cdef Check ck
     cdef bp p = data_of(key)
@@ -524,7 +524,7 @@ cdef bp key_begin(bytes key, uint32_t *count) except NULL:
     return load_count(data_of(key), count)
 
 
-cdef bp key_checked(KDef *kd, bytes key, bint exact, uint32_t *count) except NULL:
+cdef bp key_checked(KDef *kd, object key, bint exact, uint32_t *count) except NULL:
     cdef KeyBad why
     cdef bp p = key_begin(key, count)
     if not key_ok(kd, p, count[0], exact, &why):
@@ -555,13 +555,13 @@ cdef class KeyDef:
             free(self.kd.part)
             free(self.kd)
 
-    def extract(self, bytes tuple not None):
+    def extract(self, tuple):
         """The key of a tuple as a MessagePack array of `part_count` values; a missing field is nil."""
         cdef uint32_t count
         key_begin(tuple, &count)
         return kdef_extract(self.kd, data_of(tuple))
 
-    def compare(self, bytes a not None, bytes b not None):
+    def compare(self, a, b):
         """Order of two tuples by parts and tail."""
         cdef Probe pr
         cdef uint32_t count
@@ -575,7 +575,7 @@ cdef class KeyDef:
         kdef_raise(self.kd)
         return (r > 0) - (r < 0)
 
-    def compare_with_key(self, bytes tuple not None, bytes key not None):
+    def compare_with_key(self, tuple, key):
         """Order of a tuple against a (maybe partial) key array."""
         cdef Probe pr
         cdef uint32_t count
@@ -594,7 +594,7 @@ cdef class KeyDef:
         kdef_raise(self.kd)
         return (r > 0) - (r < 0)
 
-    def check_key(self, bytes key not None, bint exact):
+    def check_key(self, key, bint exact):
         """KeyViolation when the array is no key of this index."""
         cdef uint32_t count
         key_checked(self.kd, key, exact, &count)

@@ -194,7 +194,7 @@ cdef class Memtx:
     # ---- rows
 
     def add_row(
-        self, type, group_id, bytes body not None, tsn=0, flags=0, replica_id=-1, lsn=0, timestamp=0.0
+        self, type, group_id, body, tsn=0, flags=0, replica_id=-1, lsn=0, timestamp=0.0
     ):
         """Append one encoded row. Returns its LSN."""
         cdef Mx *mx = self.mx
@@ -207,6 +207,7 @@ cdef class Memtx:
         cdef double when = timestamp if timestamp != 0.0 else mx.timestamp
         cdef bint last = first == 0 or bits & FLAG_COMMIT != 0
         cdef bint several
+        cdef bp content = data_of(body)
         cdef size_t size = PyBytes_GET_SIZE(body)
         cdef uint8_t *p
         if number > <uint64_t> 0x7FFFFFFFFFFFFFFF:
@@ -228,7 +229,7 @@ cdef class Memtx:
         p = put_row_header(
             mx.rows.data + mx.rows.size, kind, origin, group, number, when, several, number - first, bits
         )
-        memcpy(p, data_of(body), size)
+        memcpy(p, content, size)
         rows_end(mx, p + size, last)
         return number
 
@@ -252,7 +253,7 @@ cdef class Memtx:
 
     # ---- the compiled path
 
-    def run(self, bytes data not None, Py_ssize_t offset, Py_ssize_t end, int token, bint read_only):
+    def run(self, data, Py_ssize_t offset, Py_ssize_t end, int token, bint read_only):
         """Serve whole requests as far as this path goes: (offset where it stopped, replies, served, dirty)."""
         cdef Run run
         cdef uint64_t served = 0
@@ -271,7 +272,7 @@ cdef class Memtx:
         buffer_reset(&self.mx.reply)
         return p - start, replies, served, bool(run.dirty)
 
-    def apply(self, bytes data not None, Py_ssize_t offset, Py_ssize_t end, bint snapshot):
+    def apply(self, data, Py_ssize_t offset, Py_ssize_t end, bint snapshot):
         """Recovery: apply rows of a file: (offset where it stopped, rows taken, skipped ones included)."""
         cdef Apply a
         cdef Request r

@@ -314,17 +314,20 @@ cdef object mp_error(Check *ck, Py_ssize_t offset):
     return MsgPackError(f"truncated input: the value at offset {offset} is not complete")
 
 
-cdef inline bp data_of(bytes data) noexcept:
+cdef inline bp data_of(object data) except NULL:
+    """Where the bytes of a bytes object are. TypeError for anything else."""
+    if not isinstance(data, bytes):
+        raise TypeError(f"expected bytes, got {type(data).__name__}")
     return <bp> PyBytes_AS_STRING(data)
 
 
-cdef int check_range(bytes data, Py_ssize_t offset, Py_ssize_t end) except -1:
+cdef int check_range(object data, Py_ssize_t offset, Py_ssize_t end) except -1:
     if not 0 <= offset <= end <= PyBytes_GET_SIZE(data):
         raise MsgPackError(f"truncated input: {offset}..{end} does not lie in {PyBytes_GET_SIZE(data)} bytes")
     return 0
 
 
-def mp_next(bytes data not None, Py_ssize_t offset=0):
+def mp_next(data, Py_ssize_t offset=0):
     """Offset just after the value at `offset`, checked."""
     cdef Check ck
     cdef bp start = data_of(data)
@@ -337,7 +340,7 @@ def mp_next(bytes data not None, Py_ssize_t offset=0):
     return after - start
 
 
-def mp_check_all(bytes data not None, Py_ssize_t offset, Py_ssize_t end):
+def mp_check_all(data, Py_ssize_t offset, Py_ssize_t end):
     """How many whole values lie in data[offset:end]; MsgPackError if they do not fill it exactly."""
     cdef Check ck
     cdef bp start = data_of(data)
@@ -356,7 +359,7 @@ def mp_check_all(bytes data not None, Py_ssize_t offset, Py_ssize_t end):
     return count
 
 
-def mp_array_fields(bytes data not None, Py_ssize_t offset=0):
+def mp_array_fields(data, Py_ssize_t offset=0):
     """Offsets of the fields of the array at `offset`, and the offset after its end as the last item."""
     cdef Check ck
     cdef bp start = data_of(data)
@@ -389,7 +392,7 @@ def mp_array_fields(bytes data not None, Py_ssize_t offset=0):
     return out
 
 
-def frame_end(bytes data not None, Py_ssize_t offset, Py_ssize_t end):
+def frame_end(data, Py_ssize_t offset, Py_ssize_t end):
     """Offset after the packet `len header body` at `offset`; 0 if it is not complete yet."""
     cdef bp start = data_of(data)
     cdef Py_ssize_t at

@@ -28,6 +28,7 @@ cdef struct Space:
     uint64_t version       # names the set of tuples: undo gives back the old number with the old set
     uint64_t deletes       # undo records that took a key out of the primary index
     uint64_t moves         # undo records that replaced a tuple
+    uint64_t unconfirmed   # undo records
     uint8_t access[32]
 
 cdef struct Change:
@@ -334,7 +335,7 @@ class DuplicateKey(Exception):
         self.rows = rows
 
 
-cdef int refused(Space *s, int why, Change *c, bytes new) except -1:
+cdef int refused(Space *s, int why, Change *c, object new) except -1:
     """Raise why a prepare did not say DONE."""
     if why == DUPLICATE:
         raise DuplicateKey(c.dup_index, tuple_bytes(c.dup), new)
@@ -391,6 +392,11 @@ cdef class MemtxSpace:
     @temporary.setter
     def temporary(self, value):
         self.s.temporary = bool(value)
+
+    @property
+    def unconfirmed(self):
+        """Undo records of this space that confirm_to has not passed."""
+        return self.s.unconfirmed
 
     def set_format(self, TupleFormat format not None):
         """Used by the writes from now on; existing tuples are the caller's to check (see check_all)."""
@@ -506,7 +512,7 @@ cdef class MemtxSpace:
         """Sum of the lengths of its tuples."""
         return self.s.bsize
 
-    cdef int check(self, bytes tuple) except -1:
+    cdef int check(self, object tuple) except -1:
         cdef uint32_t field
         cdef int why
         tuple_check(tuple)
@@ -518,7 +524,7 @@ cdef class MemtxSpace:
                 raise format_error(self.s.fmt, data_of(tuple), why, field)
         return 0
 
-    def insert(self, bytes tuple not None):
+    def insert(self, tuple):
         """Format, then every unique index is checked, then all indexes change."""
         cdef Change c
         cdef int why
@@ -528,7 +534,7 @@ cdef class MemtxSpace:
             refused(self.s, why, &c, tuple)
         put_commit(self.s, &c)
 
-    def replace(self, bytes tuple not None):
+    def replace(self, tuple):
         """Insert or take the place of the tuple with the same primary key, which is returned."""
         cdef Change c
         cdef int why
@@ -551,20 +557,21 @@ cdef class MemtxSpace:
                 tuple_free(self.s.mx, c.new)
             raise
 
-    def update(self, bytes old not None, bytes new not None):
+    def update(self, old, new):
         """`old` is there now and has the primary key of `new`; checked like replace."""
         cdef Change c
         cdef int why
+        cdef bp before = data_of(old)
         self.check(new)
         why = put_prepare(self.s, data_of(new), <uint32_t> PyBytes_GET_SIZE(new), PUT_UPDATE, &c)
         if why != DONE:
             refused(self.s, why, &c, new)
-        if c.old.size != PyBytes_GET_SIZE(old) or memcmp(c.old.data, data_of(old), c.old.size) != 0:
+        if c.old.size != PyBytes_GET_SIZE(old) or memcmp(c.old.data, before, c.old.size) != 0:
             tuple_free(self.s.mx, c.new)
             raise ValueError(f"the tuple in space {self.s.id} is not the one to update")
         put_commit(self.s, &c)
 
-    def delete(self, index_id, bytes key not None):
+    def delete(self, index_id, key):
         """By a full key of a unique index."""
         cdef Change c
         cdef MemtxIndex index = self.indexes[index_id]

@@ -29,11 +29,13 @@ cdef inline void undo_push(Mx *mx, Space *s, Tuple *old, Tuple *new, uint64_t ve
     u.version = version
     if s != NULL:
         s.refs += 1
+        s.unconfirmed += 1
     mx.tail += 1
 
 
 cdef inline void undo_uncount(Undo *u) noexcept nogil:
     """The record goes: the space waits for one change less."""
+    u.space.unconfirmed -= 1
     if u.new == NULL:
         u.space.deletes -= 1
     elif u.old != NULL:
