@@ -286,7 +286,8 @@ local msgpack = require('msgpack')
 box.cfg{log_level = 1, wal_mode = 'none'}
 local answers = {{0, '', box.internal.schema_version()}}
 for _, step in ipairs(argument) do
-    local operation, space, data = step[1], step[2], msgpack.decode((step[3]:gsub('..', function(x) return string.char(tonumber(x, 16)) end)))
+    local bytes = step[3]:gsub('..', function(x) return string.char(tonumber(x, 16)) end)
+    local operation, space, data = step[1], step[2], msgpack.decode(bytes)
     local ok, err = pcall(function()
         if operation == 'su' then
             box.session.su(data[1])

@@ -17,7 +17,7 @@ V2_3_1: Version = (2, 3, 1)
 V2_11_5: Version = (2, 11, 5)
 V3_8_0: Version = (3, 8, 0)
 VERSIONS = (V2_3_1, V2_11_5, V3_8_0)
-"""Schema versions that Headwater can start a replica set with. docs/formats says which peers take which."""
+"""Schema versions that Headwater can start a replica set with: for 2.6 peers, for sets without names, the newest."""
 
 KINDS = {
     "u": "unsigned",
@@ -53,8 +53,9 @@ class SystemSpace:
 
 _OWNED = "0 primary 0:u|1 owner* 1:u|2 name 2:s"
 _FUNC_FIELDS = (
-    "id:u owner:u name:s setuid:u language:s body:s routine_type:s param_list:a returns:s aggregate:s sql_data_access:s "
-    "is_deterministic:b is_sandboxed:b is_null_call:b exports:a opts:m comment:s created:s last_altered:s"
+    "id:u owner:u name:s setuid:u language:s body:s routine_type:s param_list:a returns:s aggregate:s "
+    "sql_data_access:s is_deterministic:b is_sandboxed:b is_null_call:b exports:a opts:m comment:s "
+    "created:s last_altered:s"
 )
 _S = system
 SPACES = (
@@ -175,8 +176,8 @@ FUNCTION_TIMES = {
 """When the files of the releases were made; `created` and `last_altered` of their functions."""
 
 SQL_BUILTINS = (
-    "TRIM TYPEOF PRINTF UNICODE CHAR HEX VERSION QUOTE REPLACE SUBSTR GROUP_CONCAT JULIANDAY DATE TIME DATETIME STRFTIME "
-    "CURRENT_TIME CURRENT_TIMESTAMP CURRENT_DATE LENGTH POSITION ROUND UPPER LOWER IFNULL RANDOM CEIL CEILING "
+    "TRIM TYPEOF PRINTF UNICODE CHAR HEX VERSION QUOTE REPLACE SUBSTR GROUP_CONCAT JULIANDAY DATE TIME DATETIME "
+    "STRFTIME CURRENT_TIME CURRENT_TIMESTAMP CURRENT_DATE LENGTH POSITION ROUND UPPER LOWER IFNULL RANDOM CEIL CEILING "
     "CHARACTER_LENGTH CHAR_LENGTH FLOOR MOD OCTET_LENGTH ROW_COUNT COUNT LIKE ABS EXP LN POWER SQRT SUM TOTAL AVG "
     "RANDOMBLOB NULLIF ZEROBLOB MIN MAX COALESCE EVERY EXISTS EXTRACT SOME GREATER LESSER SOUNDEX LIKELIHOOD LIKELY "
     "UNLIKELY _sql_stat_get _sql_stat_push _sql_stat_init"
@@ -188,8 +189,8 @@ LOCALES = (
     "af am ar as az be bn bs bs_Cyrl ca cs cy da de__phonebook=de_DE_u_co_phonebk de_AT_phonebook=de_AT_u_co_phonebk "
     "dsb ee eo es es__traditional=es_u_co_trad et fa fi fi__phonebook=fi_u_co_phonebk fil fo fr_CA gu ha haw he hi hr "
     "hu hy ig is ja kk kl kn ko kok ky lkt ln lt lv mk ml mr mt nb nn nso om or pa pl ro sa se si "
-    "si__dictionary=si_u_co_dict sk sl sq sr sr_Latn sv sv__reformed=sv_u_co_reformed ta te th tn to tr ug_Cyrl=ug uk ur "
-    "vi vo wae wo yo zh zh__big5han=zh_u_co_big5han zh__gb2312han=zh_u_co_gb2312 zh__pinyin=zh_u_co_pinyin "
+    "si__dictionary=si_u_co_dict sk sl sq sr sr_Latn sv sv__reformed=sv_u_co_reformed ta te th tn to tr ug_Cyrl=ug uk "
+    "ur vi vo wae wo yo zh zh__big5han=zh_u_co_big5han zh__gb2312han=zh_u_co_gb2312 zh__pinyin=zh_u_co_pinyin "
     "zh__stroke=zh_u_co_stroke zh__zhuyin=zh_u_co_zhuyin"
 )
 """Locales of the collations from id 4 on, three strengths each; `name=locale` where the two differ."""
