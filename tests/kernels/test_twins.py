@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from random import Random
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.numbers import packed_numbers, scalars
@@ -233,3 +236,43 @@ def test_broken_requests_are_served_alike(
     assert native.state() == pure.state()
     one, other = (node.memtx.take_rows() for node in (native, pure))
     assert one == other
+
+
+def random_row(dice: Random, keys: int) -> list[Any]:
+    kinds = [
+        lambda: dice.randrange(keys), lambda: dice.randrange(keys) / 4, lambda: f"s{dice.randrange(keys)}",
+        lambda: None, lambda: Decimal(dice.randrange(keys)).scaleb(-1), lambda: -dice.randrange(keys),
+    ]  # fmt: skip
+    return [dice.randrange(keys), dice.choice(kinds)(), dice.choice(kinds)()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_histories_split_and_merge_pages_alike(both: Twins, seed: int) -> None:
+    """Enough tuples for several levels of pages, growing and shrinking, with views held over all of it."""
+    dice = Random(seed)
+    native, pure = (Node(k) for k in both)
+    keys = 20_000
+    order = sorted(range(keys)) if seed % 2 else dice.sample(range(keys), keys)
+    growing = True
+    iterators = (It.EQ, It.REQ, It.ALL, It.LT, It.LE, It.GE, It.GT, It.NP, It.PP)
+    for number in range(8000):
+        growing ^= dice.random() < 0.0008
+        row = random_row(dice, keys)
+        if growing and dice.random() < 0.7:
+            row[0] = order[number]
+        what = dice.choice(
+            ["replace"] * 8 + ["insert"] * 2 + ["delete"] * 3 if growing else ["delete"] * 8 + ["replace"]
+        )
+        if what == "delete" and not growing:
+            row[0] = order[dice.randrange(number + 1)]
+        if dice.random() < 0.02:
+            what = dice.choice(["select", "run", "confirm", "view", "close", "rollback", "delete_secondary", "update"])
+        step = row, dice.choice(iterators), (dice.randrange(500), dice.randrange(500))
+        assert show(native.step(what, *step)) == show(pure.step(what, *step)), (number, what)
+        if number % 1000 == 999:
+            assert native.state() == pure.state(), number
+    while native.views:
+        native.views.pop().close()
+        pure.views.pop().close()
+        assert native.state() == pure.state()
+    assert native.memtx.take_rows() == pure.memtx.take_rows()
