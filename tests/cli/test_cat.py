@@ -179,6 +179,21 @@ def test_values_of_all_kinds_are_printed(file: Path) -> None:
     ]  # fmt: skip
 
 
+def test_values_nested_too_deep_are_cut(file: Path) -> None:
+    """Found by fuzzing: what a thousand arrays deep is still a row, and must not end the listing."""
+    deep: object = 1
+    for _ in range(900):
+        deep = [deep]
+    odd = row(2)
+    odd.body = b"\x83\x10\xcd\x02\x00\x21\x90" + b"\x91" * 500 + b"\x01\x01"
+    file.write_bytes(log([[row(1, deep), odd, row(3)]]))
+    code, lines, _ = run(file)
+    assert code == 0
+    assert lsns(lines) == [1, 2, 3]
+    assert "…" in lines[0]
+    assert "nested deeper" in lines[1]
+
+
 # ---- following ------------------------------------------------------------------------------------
 
 

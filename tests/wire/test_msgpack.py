@@ -222,6 +222,14 @@ def test_maps_with_keys_of_any_kind() -> None:
     assert pack(found) == data
 
 
+def test_keys_are_not_nested_without_end() -> None:
+    """Found by fuzzing: a key of a thousand arrays went as deep in Python's stack."""
+    data = b"\x82" + (b"\x91" * 30 + b"\x01\x01") * 2
+    assert len(unpack(data)) == 1
+    with pytest.raises(MsgPackError, match="the key of a map is nested deeper than 32"):
+        unpack(b"\x82" + (b"\x91" * 900 + b"\x01\x01") * 2)
+
+
 def test_python_datetime_is_taken() -> None:
     zone = dt.timezone(dt.timedelta(hours=3))
     moment = dt.datetime(2026, 2, 2, 4, 0, 0, 1, tzinfo=zone)

@@ -26,7 +26,7 @@ def decode(header: object, body: bytes = b"") -> Request:
 
 
 def head(type_: int, **more: Any) -> dict[int, Any]:
-    keys = {Key[name.upper()]: value for name, value in more.items()}
+    keys: dict[int, Any] = {Key[name.upper()]: value for name, value in more.items()}
     return {Key.REQUEST_TYPE: type_, Key.SYNC: SYNC, **keys}
 
 
@@ -343,7 +343,7 @@ def test_watch_takes_data_of_any_type() -> None:
 
 def test_id_with_features_of_the_future() -> None:
     found = decode(head(Type.ID), pack({Key.VERSION: 99, Key.FEATURES: [0, 3, 1000], 0x70: 1}))
-    assert (found.error, found.version, found.features) == (None, 99, {0, 3, 1000})
+    assert (found.error, found.version, found.features) == (None, 99, frozenset((0, 3, 1000)))
 
 
 def test_auth_keeps_name_and_scramble() -> None:

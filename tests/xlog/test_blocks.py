@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -210,7 +211,7 @@ def decode(block: bytes, limit: int = 1 << 30) -> bytes:
     return BlockDecoder(limit=limit).decode(decode_fixheader(block[:19]), block[19:])
 
 
-def frame_of(data: bytes, **options: bool) -> bytes:
+def frame_of(data: bytes, **options: Any) -> bytes:
     return zstandard.ZstdCompressor(3, **options).compress(data)
 
 

@@ -9,13 +9,15 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from headwater.errors import BoxError
+from headwater.errors import BoxError, MsgPackError
 from headwater.wire.constants import DML_TYPES, Flag, Key, Type, key_name, type_name
 from headwater.wire.msgpack import Datetime, Ext, FrozenMap, Interval, unpack
 from headwater.wire.xrow import Row
 
 TABLE_HEAD = f"{'LSN':>10}  {'REPLICA':>7}  {'TIME':<26}  {'TYPE':<13}  {'SPACE':<16}  CONTENTS"
 _CONTENTS_MAX = 200
+_DEPTH_MAX = 128
+"""As Tarantool's json module has it: nesting beyond it is shown as an ellipsis."""
 
 
 def row_value(row: Row) -> dict[str, Any]:
@@ -42,7 +44,10 @@ def row_value(row: Row) -> dict[str, Any]:
 
 
 def body_value(row: Row) -> Any:
-    body = unpack(row.body)
+    try:
+        body = unpack(row.body)
+    except MsgPackError as error:
+        return {"unreadable": str(error), "data": row.body.hex()}
     if not isinstance(body, dict):
         return plain(body)
     named = row.type in DML_TYPES
@@ -60,17 +65,13 @@ def json_line(row: Row) -> str:
     return json.dumps(row_value(row), ensure_ascii=False, separators=(",", ":"))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """A value as JSON knows them. Decimals, uuids, moments and intervals become text, as Tarantool shows them; bytes
-    that are no text keep their numbers behind backslashes."""
-    if isinstance(value, Mapping):
-        return {str(plain(key)) if not isinstance(key, str) else _text(key): plain(item) for key, item in value.items()}
-    if isinstance(value, FrozenMap):
-        return {str(plain(key)): plain(item) for key, item in value}
+    that are no text keep their numbers behind backslashes; what is nested too deep is cut."""
+    if isinstance(value, (Mapping, FrozenMap, list, tuple)) and not isinstance(value, Ext):
+        return _plain_container(value, depth) if depth < _DEPTH_MAX else "…"
     if isinstance(value, Ext):
         return {"ext": value.type, "data": value.data.hex()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, (bytes, bytearray)):
@@ -78,10 +79,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, (Decimal, UUID, Datetime, Interval)):
         return str(value)
     if isinstance(value, BoxError):
-        return {"type": value.type_name, "code": value.code, "message": value.message}
+        return {"type": value.type_name, "code": value.code, "message": _text(value.message)}
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
     return value
+
+
+def _plain_container(value: Any, depth: int) -> Any:
+    if isinstance(value, (Mapping, FrozenMap)):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return {str(plain(key, depth + 1)): plain(item, depth + 1) for key, item in pairs}
+    return [plain(item, depth + 1) for item in value]
 
 
 def _text(value: str) -> str:

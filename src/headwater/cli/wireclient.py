@@ -31,9 +31,13 @@ class WireClient:
         self._socket = _connect(uri)
         self._buffer = b""
         self._sync = 0
-        self.greeting = greeting.decode(self._take(GREETING_SIZE))
-        if uri.login:
-            self._login(uri.login, uri.password)
+        try:
+            self.greeting = greeting.decode(self._take(GREETING_SIZE))
+            if uri.login:
+                self._login(uri.login, uri.password)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._socket.close()

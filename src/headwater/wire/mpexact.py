@@ -39,6 +39,8 @@ from headwater.wire.values import (
 
 DEPTH_MAX = 1000
 """Nesting that kernels and codec accept (`mp_next`)."""
+KEY_DEPTH_MAX = 32
+"""Nesting inside the key of a map: Python hashes and compares keys recursively."""
 
 _FLOAT = struct.Struct(">Bf")
 
@@ -175,10 +177,12 @@ def _to_map(items: list[object]) -> dict[object, object]:
     return {_freeze(key): value for key, value in zip(items[::2], items[1::2], strict=True)}
 
 
-def _freeze(key: object) -> object:
+def _freeze(key: object, depth: int = 0) -> object:
     """A hashable twin of an array or a map that is used as a key."""
+    if not isinstance(key, (list, dict)):
+        return key
+    if depth == KEY_DEPTH_MAX:
+        raise MsgPackError(f"the key of a map is nested deeper than {KEY_DEPTH_MAX}")
     if isinstance(key, list):
-        return tuple(_freeze(item) for item in key)
-    if isinstance(key, dict):
-        return FrozenMap((_freeze(name), _freeze(value)) for name, value in key.items())
-    return key
+        return tuple(_freeze(item, depth + 1) for item in key)
+    return FrozenMap((_freeze(name, depth + 1), _freeze(value, depth + 1)) for name, value in key.items())

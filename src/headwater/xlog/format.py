@@ -96,7 +96,7 @@ def parse_meta(data: bytes) -> tuple[Meta, int] | None:
     end = data.find(b"\n\n")
     if end < 0:
         return None
-    lines = data[: end + 1].decode("utf-8", "surrogateescape").split("\n")[:-1]
+    lines = data[: end + 1].decode("utf-8", "backslashreplace").split("\n")[:-1]
     filetype, format_ = lines[0], lines[1] if len(lines) > 1 else ""
     if len(filetype) > _TYPE_LENGTH_MAX:
         raise XlogError("failed to parse xlog type string")
