@@ -15,7 +15,8 @@ def mp_next(data: bytes, offset: int = 0) -> int:
     """Offset just after the value at `offset`, checked: truncated bytes, 0xc1, extensions of a known type
     with wrong contents, and nesting above 1,000 raise MsgPackError. Iterative: depth costs no stack.
     Contents as msgpack.c msgpack_check_ext_data has them: decimal (decimal_unpack), uuid (16 bytes), error (a map whose
-    key 0 is a stack of at least one error with type, file and message), datetime (8 or 16 bytes, seconds within ±2^31 days, nsec < 2*10^9, offset
+    key 0 is a stack of at least one error with type, file and message), datetime (8 or 16 bytes, seconds within
+    ±2^31 days, nsec < 2*10^9, offset
     -720..840, zone 0..1024), interval, tuple (format id, array); at most 15 extensions inside one another."""
 
 def mp_check_all(data: bytes, offset: int, end: int) -> int:
@@ -66,11 +67,12 @@ class KeyDef:
         """Order of a tuple against a (maybe partial) key array."""
     def check_key(self, key: bytes, exact: bool) -> None:
         """KeyViolation when the array has too many parts, too few with `exact`, or a part of a wrong type (index.cc
-        iterator_validate, exact_key_validate: nil is fine for a nullable part unless `exact`). MsgPackError if it is no array."""
+        iterator_validate, exact_key_validate: nil is fine for a nullable part unless `exact`). MsgPackError if it is
+        no array."""
 
 class KeyViolation(Exception):
-    """`kind`: 'count' (too many parts, or an exact key needs all: `expected` is the count of parts of the index), 'type',
-    or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for 'count');
+    """`kind`: 'count' (too many parts, or an exact key needs all: `expected` is the count of parts of the index),
+    'type', or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for 'count');
     `expected` a FieldType; `given` the count of parts given."""
     kind: str
     part: int
@@ -128,7 +130,7 @@ class MemtxIndex:
         """IteratorType EQ, REQ, ALL, LT, LE, GE, GT, NP, PP; ALL with a key is GE; an empty key array walks all
         (LT, LE, REQ backwards). `after` is a whole tuple: start behind it in the order of `key_def.compare`,
         whether it is still there or not. NP / PP (next / previous prefix) as in index.cc prepare_start_prefix_iterator;
-        with `after` they are GT / LT behind it. KeyViolation for a key that is not of this index, ValueError for an
+        with `after` they are GT / LT behind it, and for EQ and REQ alone the key has a say then. KeyViolation for a key that is not of this index, ValueError for an
         iterator of another kind of index. A detached index answers nothing: ValueError."""
     def count(self, iterator: int, key: bytes) -> int: ...
     def random(self, seed: int) -> bytes | None: ...
@@ -178,8 +180,8 @@ class ReadView:
     """A frozen picture of some spaces. Writes go on meanwhile by copying the pages they touch."""
 
     def fill(self, limit: int, lsn: int, timestamp: float) -> tuple[bytes, int]:
-        """The next rows as snapshot rows, space by space and by primary key: INSERT, header `00:02 [07:01] 03:lsn 04:tm`
-        (lsn counts up from `lsn`, 0 is left out; group 1 for local spaces; map keys as xrow_header_encode orders them),
+        """The next rows as snapshot rows, space by space and by primary key: INSERT, header
+        `00:02 [07:01] 03:lsn 04:tm` (lsn counts up from `lsn`, 0 is left out; group 1 for local spaces; map keys as xrow_header_encode orders them),
         body `82 10 ce<u32> 21 tuple`. At least one row, then until `limit` bytes are passed; with them their count.
         (b'', 0) at the end.
         Releases the GIL; may be called from another thread while the loop writes."""
@@ -188,7 +190,8 @@ class ReadView:
         """Pages and tuples that only this view kept are freed. Call it in the thread that writes."""
 
 class Memtx:
-    """Every tuple of one node, its undo log, and the compiled path for runs of plain requests."""
+    """Every tuple of one node, its undo log, and the compiled path for runs of plain requests. Spaces and indexes
+    answer only as long as their Memtx lives: keep it."""
 
     replica_id: int
     """Origin written into rows. 0 until the node is registered."""
@@ -245,12 +248,14 @@ class Memtx:
     def run(self, data: bytes, offset: int, end: int, token: int, read_only: bool) -> tuple[int, bytes, int, bool]:
         """Serve whole requests from data[offset:end] as far as this path goes: SELECT (any iterator but BITS and
         spatial ones, no position, no after, no names), INSERT, REPLACE, DELETE on `fast` spaces for which `token` has
-        the privilege, and PING; header without stream id. Each is executed, replied (`struct iproto_header_bin`
+        the privilege, and PING; header without stream id; maps and their keys in the shortest form. With `read_only`
+        only local and temporary spaces are written. Each is executed, replied (`struct iproto_header_bin`
         + body, DATA with dd<count>), journaled into the pending rows as an autocommit transaction, and leaves undo.
         It stops before the first request that is incomplete, malformed, not of this kind, refused or failing: the
         ordinary path takes that one from its untouched beginning. It also stops once its replies pass 16 MiB.
         A DELETE that finds nothing is journaled too, as txn_commit_stmt does (body as requested); one that finds a tuple
-        by a secondary index is journaled with the primary key (space.c space_execute_dml). Temporary spaces: no row, no LSN.
+        by a secondary index is journaled with the primary key (space.c space_execute_dml). Temporary spaces: no row,
+        no LSN.
         Returns (offset where it stopped, replies, requests served, dirty): `dirty` says that a reply depends on a
         change that confirm_to has not passed yet (own writes included), so it must wait for the journal."""
     def apply(self, data: bytes, offset: int, end: int, snapshot: bool) -> tuple[int, int]:
