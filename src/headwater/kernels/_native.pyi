@@ -72,7 +72,8 @@ class KeyDef:
 
 class KeyViolation(Exception):
     """`kind`: 'count' (too many parts, or an exact key needs all: `expected` is the count of parts of the index),
-    'type', or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for 'count');
+    'type', or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for
+    'count');
     `expected` a FieldType; `given` the count of parts given."""
     kind: str
     part: int
@@ -130,8 +131,8 @@ class MemtxIndex:
         """IteratorType EQ, REQ, ALL, LT, LE, GE, GT, NP, PP; ALL with a key is GE; an empty key array walks all
         (LT, LE, REQ backwards). `after` is a whole tuple: start behind it in the order of `key_def.compare`,
         whether it is still there or not. NP / PP (next / previous prefix) as in index.cc prepare_start_prefix_iterator;
-        with `after` they are GT / LT behind it, and for EQ and REQ alone the key has a say then. KeyViolation for a key that is not of this index, ValueError for an
-        iterator of another kind of index. A detached index answers nothing: ValueError."""
+        with `after` they are GT / LT behind it, and for EQ and REQ alone the key has a say then. KeyViolation
+        for a key that is not of this index, ValueError for an iterator of another kind of index. A detached index answers nothing: ValueError."""
     def count(self, iterator: int, key: bytes) -> int: ...
     def random(self, seed: int) -> bytes | None: ...
 
@@ -181,7 +182,8 @@ class ReadView:
 
     def fill(self, limit: int, lsn: int, timestamp: float) -> tuple[bytes, int]:
         """The next rows as snapshot rows, space by space and by primary key: INSERT, header
-        `00:02 [07:01] 03:lsn 04:tm` (lsn counts up from `lsn`, 0 is left out; group 1 for local spaces; map keys as xrow_header_encode orders them),
+        `00:02 [07:01] 03:lsn 04:tm` (lsn counts up from `lsn`, 0 is left out; group 1 for local spaces; map keys as
+        xrow_header_encode orders them),
         body `82 10 ce<u32> 21 tuple`. At least one row, then until `limit` bytes are passed; with them their count.
         (b'', 0) at the end.
         Releases the GIL; may be called from another thread while the loop writes."""
