@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +24,10 @@ PR_SET_PDEATHSIG = 1
 def _die_with_parent() -> None:
     """A run of tests that is itself killed leaves no servers behind."""
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+"""Between a wrapper and the server: if strace is killed, what it traces goes with it."""
 
 
 def free_port() -> int:
@@ -127,14 +132,18 @@ class Server:
 
     def spawn(self) -> Self:
         """Start the process and return at once."""
-        assert self.process is None, f"{self.name} runs already"
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.prepare()
+        return self.spawn_in(self.work_dir)
+
+    def spawn_in(self, directory: Path) -> Self:
+        """The same from another directory, and without making the work directory."""
+        assert self.process is None, f"{self.name} runs already"
         reading, writing = os.pipe()
         try:
             self.process = subprocess.Popen(
-                [*self.wrapper, *self.command()],
-                cwd=self.work_dir,
+                [*self.wrapper, *(GUARD if self.wrapper else ()), *self.command()],
+                cwd=directory,
                 env=dict(self.env()),
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
