@@ -2,6 +2,10 @@
 
 Constraints, foreign keys, SQL triggers and functional indexes live in spaces of their own. A row there asks for
 something that Headwater would not do, so that none is let in; one that older nodes left may be deleted.
+
+3.x refuses a client's definitions while the dictionary is older than 2.11.1, because its own code writes rows that
+older servers do not know (SCHEMA_FEATURE_DDL_BEFORE_UPGRADE). We let them pass: a set that is kept at 2.3.1 for the
+sake of 2.6 peers must go on making spaces, and what is written is the client's row.
 """
 
 from __future__ import annotations
