@@ -195,4 +195,3 @@ LOCALES = (
 )
 """Locales of the collations from id 4 on, three strengths each; `name=locale` where the two differ."""
 STRENGTHS = ("primary", "secondary", "tertiary")
-
