@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.interop.script import FULL, SCALARS, SCHEMA, named
+from tests.interop.script.schema import SCHEMA, named
+from tests.interop.script.types import FULL, SCALARS
 from tests.support import iproto
 from tests.support.subjects import snapshot, transaction
 
