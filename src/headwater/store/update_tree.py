@@ -15,7 +15,7 @@ same bytes of the same operations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import Er, er
 from headwater.kernels import mp_array_fields, mp_next
@@ -300,9 +300,7 @@ def _store(node: Node, out: list[bytes]) -> None:
 
 def _moved(node: Node, data: bytes, start: int, end: int) -> Node:
     """A subtree that now stands for data[start:end]."""
-    if isinstance(node, Bar | Route):
-        node.data, node.start, node.end = data, start, end
-    return node
+    return replace(node, data=data, start=start, end=end) if isinstance(node, Bar | Route) else node
 
 
 def _act(op: Op, slot: Slot, max_size: int) -> None:
@@ -586,5 +584,4 @@ def _shortened(node: Bar | Route, rest: bytes) -> Node:
         return node.scalar if isinstance(node, Bar) else node.hop.node
     if isinstance(node, Route):
         return Route(node.data, node.start, node.end, rest, node.hop)
-    node.path = rest
-    return node
+    return replace(node, path=rest)
