@@ -31,6 +31,7 @@ from headwater.wire.mpwrite import pack_map_head, pack_uint
 from headwater.wire.xrow import Row, decode_into
 
 _U32 = (1 << 32) - 1
+_UINT = int(MpType.UINT)
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ def split(data: bytes, offset: int, end: int, limit: int = PACKET_SIZE_MAX) -> t
     if offset >= end:
         return None
     code = data[offset]
-    if KIND[code] != MpType.UINT:
+    if KIND[code] != _UINT:
         raise er(Er.INVALID_MSGPACK, "packet length")
     start = offset + 1 if code <= 0x7F else offset + 1 + (1 << (code - 0xCC))
     if start > end:
@@ -232,7 +233,7 @@ def _read_dml(request: Request, body: bytes, missing: set[int]) -> None:
     """xrow_decode_dml_internal: keys that are no unsigned integers are skipped, known keys have their type."""
     count, at = _map(body, "packet body")
     for _ in range(count):
-        if KIND[body[at]] != MpType.UINT:
+        if KIND[body[at]] != _UINT:
             at = mp_next(body, mp_next(body, at))
             continue
         key, at = read_uint(body, at)
@@ -326,7 +327,7 @@ def _features(body: bytes, at: int) -> frozenset[int]:
     count, at = read_length(body, at)
     found = set()
     for _ in range(count):
-        if KIND[body[at]] != MpType.UINT:
+        if KIND[body[at]] != _UINT:
             raise _invalid("request body")
         feature, at = read_uint(body, at)
         found.add(feature)
@@ -430,7 +431,7 @@ def _fields(body: bytes, absent: str, malformed: str) -> Iterator[tuple[int, int
         raise _invalid(absent)
     count, at = _map(body, malformed)
     for _ in range(count):
-        if KIND[body[at]] != MpType.UINT:
+        if KIND[body[at]] != _UINT:
             raise _invalid(malformed)
         key, at = read_uint(body, at)
         end = mp_next(body, at)

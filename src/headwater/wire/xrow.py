@@ -18,6 +18,20 @@ from headwater.wire.mpwrite import pack_double, pack_map_head, pack_uint
 _U64 = (1 << 64) - 1
 _U32 = (1 << 32) - 1
 _COMMIT = int(Flag.COMMIT)
+# Plain integers: a member of an enum costs more to look up than all that is done with it here.
+_MAP, _UINT = int(MpType.MAP), int(MpType.UINT)
+_LSN, _TIMESTAMP, _TSN = int(Key.LSN), int(Key.TIMESTAMP), int(Key.TSN)
+_NUMBERS: dict[int, tuple[str, int]] = {
+    Key.REQUEST_TYPE: ("type", _U32),
+    Key.SYNC: ("sync", _U64),
+    Key.REPLICA_ID: ("replica_id", _U32),
+    Key.GROUP_ID: ("group_id", _U32),
+    Key.SCHEMA_VERSION: ("schema_version", _U64),
+    Key.FLAGS: ("flags", 0xFF),
+    Key.STREAM_ID: ("stream_id", _U64),
+    Key.THREAD_ID: ("thread_id", _U32),
+}
+"""Numbers of a header, and how wide their fields in struct xrow_header are."""
 _LENGTH = struct.Struct(">BI")
 
 
@@ -101,58 +115,35 @@ def _decode_header(row: Row, data: bytes, at: int) -> int:
         end = mp_next(data, at)
     except MsgPackError:
         raise _bad_header() from None
-    if KIND[data[at]] != MpType.MAP:
+    if KIND[data[at]] != _MAP:
         raise _bad_header()
     count, at = read_length(data, at)
     lsn = tsn = 0
     has_tsn = False
     for _ in range(count):
-        if KIND[data[at]] != MpType.UINT:
+        if KIND[data[at]] != _UINT:
             raise _bad_header()
         key, at = read_uint(data, at)
-        if key >= KEY_MAX:
-            at = mp_next(data, at)
-            continue
-        if KIND[data[at]] != KEY_TYPE[key]:
+        if key < KEY_MAX and KIND[data[at]] != KEY_TYPE[key]:
             raise _bad_header()
-        if key == Key.TIMESTAMP:
+        if key == _TIMESTAMP:
             row.timestamp, at = read_double(data, at)
-            continue
-        if KEY_TYPE[key] != MpType.UINT:
-            at = mp_next(data, at)
-            continue
-        value, at = read_uint(data, at)
-        if key == Key.LSN:
-            lsn = value
-        elif key == Key.TSN:
-            tsn, has_tsn = value, True
+        elif key in _NUMBERS:
+            value, at = read_uint(data, at)
+            name, mask = _NUMBERS[key]
+            setattr(row, name, value & mask)
+        elif key == _LSN:
+            lsn, at = read_uint(data, at)
+        elif key == _TSN:
+            tsn, at = read_uint(data, at)
+            has_tsn = True
         else:
-            _set_header(row, key, value)
+            at = mp_next(data, at)
     row.lsn = _signed(lsn)
     row.tsn = _signed(lsn - tsn)
     if not has_tsn:
         row.flags |= _COMMIT
     return end
-
-
-def _set_header(row: Row, key: int, value: int) -> None:
-    """One number of the header, as wide as its field in struct xrow_header."""
-    if key == Key.REQUEST_TYPE:
-        row.type = value & _U32
-    elif key == Key.SYNC:
-        row.sync = value
-    elif key == Key.REPLICA_ID:
-        row.replica_id = value & _U32
-    elif key == Key.GROUP_ID:
-        row.group_id = value & _U32
-    elif key == Key.SCHEMA_VERSION:
-        row.schema_version = value
-    elif key == Key.FLAGS:
-        row.flags = value & 0xFF
-    elif key == Key.STREAM_ID:
-        row.stream_id = value
-    elif key == Key.THREAD_ID:
-        row.thread_id = value & _U32
 
 
 def _signed(value: int) -> int:
