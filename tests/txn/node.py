@@ -48,20 +48,20 @@ class HandTasks:
 
 
 class Node:
-    def __init__(self) -> None:
+    def __init__(self, tasks: Any = None) -> None:
         self.memtx = Memtx()
         self.schema = Schema(self.memtx)
         self.options = Options()
         self.read_only = ReadOnly()
-        self.tasks = HandTasks()
+        self.tasks: Any = tasks or HandTasks()
         self.txns = Txns(self.memtx, lambda: self.schema.spaces.values())
-        tasks: Any = self.tasks
-        self.statements = Statements(self.schema, self.txns, self.options, self.read_only, Stats(), tasks)
+        self.stats = Stats()
+        self.statements = Statements(self.schema, self.txns, self.options, self.read_only, self.stats, self.tasks)
         self.memtx.undo_enabled = False
         self.schema.begin_snapshot()
         for space_id, data in bootstrap_rows(V3_8_0):
             body = b"\x82\x10" + pack(space_id) + b"\x21" + data
-            self.statements.recover(Row(Type.INSERT, body=body), Source.SNAPSHOT)
+            self.statements.recover([Row(Type.INSERT, body=body)], Source.SNAPSHOT)
         self.schema.end_snapshot()
         self.schema.end_recovery()
         self.memtx.undo_enabled = True

@@ -464,11 +464,10 @@ def _key(id: int) -> bytes:
 
 def test_recovery_writes_nothing(full: Node) -> None:
     row = Row(Type.UPSERT, 1, 0, 900, body=b"\x83\x10\xcd\x02\x00\x28\x90\x21" + pack([9, "n9", 9]))
-    full.statements.recover(row, Source.XLOG)
+    full.statements.recover([row], Source.XLOG)
     assert full.select("t", [9]) == [[9, "n9", 9]]
     assert full.rows() == []
-    assert full.memtx.vclock[1] == 900
-    refused(Er.UNKNOWN_REQUEST_TYPE, full.statements.recover, Row(Type.CALL, body=b"\x80"), Source.XLOG)
+    refused(Er.UNKNOWN_REQUEST_TYPE, full.statements.recover, [Row(Type.CALL, body=b"\x80")], Source.XLOG)
 
 
 def test_columns_are_kept_as_a_row_but_not_taken_from_a_client(full: Node) -> None:

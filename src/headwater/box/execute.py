@@ -167,22 +167,20 @@ class Statements:
             raise
         direct.commit()
 
-    def recover(self, row: Row, source: Source) -> None:
-        """A row of a snapshot or of the journal that the compiled path left. It writes no row, and nothing is undone
-        later; a row that cannot be applied leaves nothing behind."""
+    def recover(self, rows: Sequence[Row], source: Source) -> None:
+        """A transaction of a snapshot or of the journal that the compiled path left. It writes no row; a transaction
+        that cannot be applied leaves nothing behind. Its undo stays until the caller confirms it."""
         memtx = self.schema.memtx
         undo, memtx.undo_enabled = memtx.undo_enabled, True
         direct = self.txns.direct()
         try:
-            self._apply_row(direct, row, source)
-            memtx.confirm_to(memtx.undo_end)
+            for row in rows:
+                self._apply_row(direct, row, source)
         except BaseException:
             direct.rollback()
             raise
         finally:
             memtx.undo_enabled = undo
-        if row.lsn and source is Source.XLOG:
-            memtx.set_lsn(row.replica_id, row.lsn)
 
     def _apply_row(self, txn: DirectTxn, row: Row, source: Source) -> None:
         request = of_row(row)

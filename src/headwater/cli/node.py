@@ -71,11 +71,11 @@ def serve(config: Config) -> int:
 
 
 async def _main(world: Any, config: Config) -> None:
-    from headwater.box.instance import Box
+    from headwater.server.node import make_node
 
     for note in config.notes:
         log.warning("%s", note)
-    box = Box(world, config.options)
+    box = make_node(world, config.options)
     box.pid = os.getpid()
     box.hostname = os.uname().nodename
     box.credentials = config.credentials

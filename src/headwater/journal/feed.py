@@ -41,11 +41,9 @@ class Stretch:
 class Feed:
     """A file being read. `next()` until None; then the rest tells how it ended."""
 
-    def __init__(
-        self, disk: Disk, path: str, *, force: bool, is_log: bool = True, is_last: bool = False, ordered: bool = False
-    ) -> None:
-        """`is_log`: it may end without an end marker. `is_last`: no log follows, so that its end may be cut.
-        `ordered`: see judge_tail."""
+    def __init__(self, disk: Disk, path: str, *, force: bool, is_log: bool = True, ordered: bool = False) -> None:
+        """`is_log`: it may end without an end marker, and how it ends is for the caller to judge; otherwise it is an
+        error. `ordered`: see judge_tail."""
         self.path = path
         self.size = 0
         self.eof = False
@@ -54,12 +52,13 @@ class Feed:
         """Where its good blocks end."""
         self.is_empty = True
         """Has it no block?"""
-        self.cut = ""
-        """What is wrong after `good_size`, if it may be cut; for the log."""
+        self.bad: XlogError | None = None
+        """What is wrong after `good_size`, if it is not the end of the file."""
+        self.tail = Tail.CUT
+        """May what is wrong be cut off?"""
         self._disk = disk
         self._force = force
         self._is_log = is_log
-        self._is_last = is_last
         self._ordered = ordered
         self._file: File | None = None
         self._reader: Reader | None = None
@@ -138,20 +137,11 @@ class Feed:
 
     def _judge(self, reader: Reader, at: int, error: XlogError, *, good_follows: bool) -> None:
         """The first bad block begins at `at`."""
-        self.good_size = at
-        if not self._is_last:
-            if good_follows:
-                raise error
-            # Whether rows are missing is seen where the next log begins.
-            log.warning("%s", error.message)
-            return
-        verdict = judge_tail(reader.file, at, good_follows=good_follows, ordered=self._ordered)
-        if verdict is Tail.REFUSE and not self._force:
+        if not self._is_log:
             raise error
-        self.cut = (
-            f"{error.message}: the last {self.size - at} bytes are cut off; the writer was stopped, or the power cut, "
-            "before they were on the disk"
-        )
+        self.good_size = at
+        self.bad = error
+        self.tail = judge_tail(reader.file, at, good_follows=good_follows, ordered=self._ordered)
 
     def _close(self) -> None:
         if self._file is not None:

@@ -312,6 +312,18 @@ class Journal:
             return []
         return await self._worker.run(partial(self._writer.collect, needed))
 
+    def files_between(self, begin: VClock, end: VClock) -> list[str]:
+        """Paths of the log files that hold rows after `begin`, up to those that begin at `end`; oldest first."""
+        if self._writer is None:
+            return []
+        files = self._writer.files
+        return [
+            file.path
+            for place, file in enumerate(files)
+            if file.vclock != end
+            if not (place + 1 < len(files) and begin.covers(files[place + 1].vclock))
+        ]
+
     def files(self) -> list[str]:
         """Paths of the log files in the directory, oldest first, the open one last."""
         return [] if self._writer is None else [entry.path for entry in self._writer.files]

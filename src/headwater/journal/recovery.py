@@ -14,6 +14,7 @@ from uuid import UUID
 
 from headwater.errors import BoxError, Er, SystemError_, XlogError, XlogGapError, er
 from headwater.journal.batch import prepared_vclock
+from headwater.journal.damage import Tail
 from headwater.journal.feed import Feed, Stretch
 from headwater.journal.files import find_logs, find_snapshots
 from headwater.journal.settings import Settings, WalMode
@@ -60,6 +61,8 @@ class Recovered:
     rows: int = 0
     discarded: list[str] = field(default_factory=list)
     """Files that are of no use, to be moved out of the way: a snapshot that is damaged, a log without a head."""
+    lost: list[str] = field(default_factory=list)
+    """Logs behind rows that a power cut took. They must be gone before anything is written; oldest first."""
 
 
 class Recovery:
@@ -75,8 +78,10 @@ class Recovery:
         instance_uuid: UUID | None = None,
         snapshot_done: Callable[[], None] | None = None,
         progress: Callable[[Progress], None] | None = None,
+        instance_found: Callable[[UUID], None] | None = None,
     ) -> None:
-        """`instance_uuid`: what the files must be of, if it is known. `snapshot_done`: called when every row of the
+        """`instance_uuid`: what the files must be of, if it is known. `instance_found`: told whose they are, before
+        the first row. `snapshot_done`: called when every row of the
         snapshot is applied. BoxError from `apply_row` ends the recovery, or with `force_recovery` loses that row."""
         self.progress = Progress()
         self._world = world
@@ -86,6 +91,7 @@ class Recovery:
         self._instance_uuid = instance_uuid
         self._snapshot_done = snapshot_done
         self._tell = progress or (lambda progress: None)
+        self._instance_found = instance_found
         self._force = settings.force_recovery
         self._in_transaction = False
         """The rows so far end in the middle of a transaction, of which `apply_row` has got some."""
@@ -114,6 +120,8 @@ class Recovery:
                 raise er(Er.MISSING_SNAPSHOT)
             return None
         uuid = self._check_uuid(found.newest)
+        if self._instance_found is not None:
+            self._instance_found(uuid)
         logs = await worker.run(lambda: find_logs(disk, settings.wal_dir, uuid, self._force))
         needed = list(after(logs.files, found.newest.vclock))
         self._check_chain(found.newest, needed)
@@ -123,7 +131,8 @@ class Recovery:
         recovered = Recovered(uuid, found.newest.vclock, found.files, logs.files)
         recovered.discarded = found.discarded + logs.discarded
         for number, file in enumerate(needed):
-            await self._log(worker, file, needed[number + 1] if number + 1 < len(needed) else None, recovered)
+            if not await self._log(worker, file, needed[number + 1 :], recovered):
+                break
         self._finish(recovered)
         return recovered
 
@@ -165,26 +174,43 @@ class Recovery:
         if self._snapshot_done is not None:
             self._snapshot_done()
 
-    async def _log(self, worker: Worker, file: LogFile, following: LogFile | None, recovered: Recovered) -> None:
+    async def _log(self, worker: Worker, file: LogFile, following: list[LogFile], recovered: Recovered) -> bool:
+        """Apply one log. False if those behind it must not be."""
         log.info("recover from '%s'", file.path)
         self._promote(file)
         ordered = self._settings.wal_mode is WalMode.FSYNC
-        feed = Feed(self._world.disk, file.path, force=self._force, is_last=following is None, ordered=ordered)
+        feed = Feed(self._world.disk, file.path, force=self._force, ordered=ordered)
         while (stretch := await feed.next(worker)) is not None:
             self._apply(stretch, is_snapshot=False)
             await self._breathe(stretch)
         recovered.tail_size += feed.size
-        if following is not None:
-            self._check_end(file, feed, following)
+        if following and self._leads_to(feed, following[0]):
+            return True
+        self._check_end(feed)
+        if following:
+            self._set_aside(feed, following, recovered)
+        self._note_end(file, feed, recovered)
+        return False
+
+    def _check_end(self, feed: Feed) -> None:
+        """Nothing comes behind this log: what is wrong with its end is cut off, or refused."""
+        if feed.bad is None:
             return
-        if feed.eof:
-            log.info("done '%s'", file.path)
+        if feed.tail is Tail.REFUSE and not self._force:
+            raise feed.bad
+        log.warning(
+            "%s: the last %d bytes are cut off; the writer was stopped, or the power cut, before they were on the disk",
+            feed.bad.message,
+            feed.size - feed.good_size,
+        )
+
+    def _note_end(self, file: LogFile, feed: Feed, recovered: Recovered) -> None:
         end = OpenEnd(file.path, feed.good_size)
-        if feed.cut:
-            log.warning("%s", feed.cut)
         if feed.is_empty and file.vclock == prepared_vclock(self._memtx):
             recovered.append_to = end
-        elif not feed.eof:
+        elif feed.eof:
+            log.info("done '%s'", file.path)
+        else:
             log.warning("file '%s' wasn't correctly closed", file.path)
             recovered.open_end = end
 
@@ -195,23 +221,44 @@ class Recovery:
             if lsn > self._memtx.vclock[replica_id]:
                 self._memtx.set_lsn(replica_id, lsn)
 
-    def _check_end(self, file: LogFile, feed: Feed, following: LogFile) -> None:
-        """A log that another one follows was complete when that one was begun. Without end marker it must lead up to
-        it, or its end was lost."""
+    def _leads_to(self, feed: Feed, following: LogFile) -> bool:
+        """Does the next log go on where this one has ended? False if a power cut took what lay between them, and the
+        next one is to be set aside; XlogError if something else did."""
         reached = prepared_vclock(self._memtx)
         order = reached.compare(following.vclock)
         if order is Order.EQUAL or (feed.eof and order is Order.LESS):
-            return
-        if order is Order.LESS:
-            error: XlogError = XlogGapError.between(
-                reached.signature, str(reached), following.vclock.signature, str(following.vclock)
-            )
-        else:
-            words = f"rows up to {reached} lie behind the beginning of '{following.path}' at {following.vclock}"
-            error = XlogError(words, path=file.path)
+            if feed.bad is not None:
+                log.warning("%s: no row is missing", feed.bad.message)
+            return True
+        lost_by_power = order is Order.LESS and feed.tail is Tail.CUT and self._settings.wal_mode is not WalMode.FSYNC
+        if lost_by_power and not self._force:
+            return False
+        error = self._misfit(feed, order, reached, following)
         if not self._force:
             raise error
         log.warning("%s: ignored, because force_recovery is set", error.message)
+        return True
+
+    def _misfit(self, feed: Feed, order: Order, reached: VClock, following: LogFile) -> XlogError:
+        if order is not Order.LESS:
+            words = f"rows up to {reached} lie behind the beginning of '{following.path}' at {following.vclock}"
+            return XlogError(words, path=feed.path)
+        gap = XlogGapError.between(reached.signature, str(reached), following.vclock.signature, str(following.vclock))
+        gap.cause = feed.bad
+        return gap
+
+    def _set_aside(self, feed: Feed, following: list[LogFile], recovered: Recovered) -> None:
+        log.error(
+            "'%s' ends at vclock %s, but '%s' begins at %s: the power was cut before the rows between them were on the "
+            "disk (wal_mode is not fsync). This node goes on from the former; %d later logs are renamed to .lost",
+            feed.path,
+            prepared_vclock(self._memtx),
+            following[0].path,
+            following[0].vclock,
+            len(following),
+        )
+        recovered.lost = [file.path for file in following]
+        recovered.logs = [file for file in recovered.logs if file.path not in recovered.lost]
 
     def _finish(self, recovered: Recovered) -> None:
         if self._in_transaction:
@@ -303,8 +350,13 @@ class Recovery:
 
 def open_writer(disk: Disk, settings: Settings, recovered: Recovered) -> LogWriter | None:
     """The writer that goes on where recovery ended, with what is of no use out of its way. None for wal_mode none.
-    A disk that takes no write now does not stop the node: writes fail until it does."""
+    A disk that takes no write now does not stop the node: writes fail until it does. Only where logs have to be set
+    aside and cannot be, it is SystemError_."""
     _tidy(disk, settings, recovered)
+    try:
+        _set_aside(disk, settings.wal_dir, recovered.lost)
+    except OSError as error:
+        raise SystemError_.of(f"cannot rename '{error.filename}'", error) from None
     if settings.wal_mode is WalMode.NONE:
         return None
     writer = LogWriter(
@@ -329,6 +381,13 @@ def _tidy(disk: Disk, settings: Settings, recovered: Recovered) -> None:
             _try(lambda path=path: disk.unlink(path), f"removed {path}")  # type: ignore[misc]
     for path in recovered.discarded:
         _try(lambda path=path: disk.rename(path, path + ".corrupted"), f"renaming corrupted {path}")  # type: ignore[misc]
+
+
+def _set_aside(disk: Disk, directory: str, lost: list[str]) -> None:
+    """The last one first, each for certain before the next: what is left over follows on the one before it."""
+    for path in reversed(lost):
+        disk.rename(path, path + ".lost")
+        disk.sync_dir(directory)
 
 
 def _try(call: Callable[[], None], words: str) -> None:

@@ -97,6 +97,8 @@ class LogWriter:
         """Good bytes in it."""
         self._broken = False
         """There may be bytes behind `_size` that must not be followed by others."""
+        self._doubtful = False
+        """A sync of it has failed: what it had to force may be lost, and no later sync tells. Only a copy is sure."""
         self._names_changed = False
         """The directory has names that are not forced yet."""
         self._failed = False
@@ -230,10 +232,10 @@ class LogWriter:
             return
         self._take_over(file, end.path, self._vclock, end.size)
         self._broken = True
-        self._mend()
 
     def _take_over(self, file: File, path: str, begin: VClock, size: int) -> None:
         self._file, self._path, self._begin, self._size = file, path, begin, size
+        self._broken = self._doubtful = False
 
     def _drop_file(self) -> None:
         if self._file is not None:
@@ -247,22 +249,39 @@ class LogWriter:
         """Force the file, then write the end marker: who sees the marker knows that the rest is there."""
         assert self._file is not None
         try:
-            self._file.sync()
+            self._sync_file()
         except OSError as error:
             log.error("journal: cannot force '%s' to the disk (%s); writing it anew", self._path, error)
+        if self._doubtful:
             self._replace_by_copy()
         else:
             self._file.append(MAGIC_EOF)
         self._drop_file()
 
+    def _sync_file(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.sync()
+        except OSError:
+            self._doubtful = True
+            raise
+
     def _close_open_end(self) -> None:
-        """The file of the last run, left without an end marker by a crash."""
+        """The file of the last run, left without an end marker by a crash. A sync of that run may have failed, and the
+        system does not tell twice; so its good part is written anew. Where there is no room for that it is forced in
+        place and gets no end marker: nobody can vouch for it."""
         if self._open_end is None:
             return
         if self._file is None:
             self._reopen(self._open_end)
         if self._file is not None:
-            self._seal()
+            try:
+                self._replace_by_copy()
+            except OSError as error:
+                if error.errno not in _NO_SPACE:
+                    raise
+                self._truncate()
+            self._drop_file()
         self._open_end = None
 
     def _open_empty(self) -> None:
@@ -270,6 +289,7 @@ class LogWriter:
         if self._append_to is not None:
             if self._file is None:
                 self._reopen(self._append_to)
+            self._mend()
             self._append_to = None
 
     # ---- mending
@@ -286,7 +306,7 @@ class LogWriter:
         assert self._file is not None
         if self._file.size() != self._size:
             self._file.truncate(self._size)
-        self._file.sync()
+        self._sync_file()
         self._broken = False
 
     def _mend(self) -> None:
