@@ -12,13 +12,14 @@ from inspect import isawaitable
 from itertools import pairwise
 from typing import Any
 
-from headwater.box.host import Host, Session, Transaction
+from headwater.box.host import Host, Session
 from headwater.box.procedures import builtin
 from headwater.box.procedures.context import Context
 from headwater.errors import BoxError, Er, MsgPackError, Packed, er
 from headwater.kernels import mp_array_fields
 from headwater.store.functions import Function
 from headwater.store.users import User
+from headwater.txn import Transaction
 from headwater.wire.constants import Type
 from headwater.wire.msgpack import pack, unpack
 from headwater.wire.request import Request

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headwater.box.execute import Statements
 from headwater.box.stat import Stats
+from headwater.box.watchers import Watchers
 from headwater.kernels import Memtx
 from headwater.options import Options
 from headwater.store.schema import Schema
 from headwater.store.users import User
-from headwater.wire.request import Request
 from headwater.world import World
 
 if TYPE_CHECKING:
@@ -40,35 +41,6 @@ class Session(Protocol):
         """host:port or unix/:path of the other side; None for the node itself."""
 
 
-class Transaction(Protocol):
-    """Some statements that become visible together (`headwater.txn`)."""
-
-    @property
-    def interactive(self) -> bool: ...
-
-
-class Statements(Protocol):
-    """The ordinary path of requests, one statement at a time."""
-
-    def execute(self, request: Request, user: User, txn: Transaction | None) -> list[bytes]:
-        """A SELECT or a change of data as this user, privileges checked: the tuples of the reply. With `txn` it is one
-        statement of it, and an error undoes this statement alone; without, it is a transaction of its own."""
-
-    def select(self, request: Request, user: User, txn: Transaction | None) -> tuple[list[bytes], bytes | None]:
-        """A SELECT, with the position behind its last tuple if the request asks for it."""
-
-    def count(self, request: Request, user: User, txn: Transaction | None) -> int:
-        """How many tuples a SELECT would give without offset and limit."""
-
-    def begin(self, *, interactive: bool, isolation: int = 0, timeout: float = 0.0) -> Transaction:
-        """`interactive`: others may run between its statements. Levels and 0 for the default as in txn.h."""
-
-    def commit(self, txn: Transaction) -> None:
-        """Prepare it. The journal has it when `Host.settled` says so."""
-
-    def rollback(self, txn: Transaction) -> None: ...
-
-
 class Backups(Protocol):
     """Files that may not be removed while somebody copies them (box.cc, box_backup_start)."""
 
@@ -91,7 +63,10 @@ class Host(Protocol):
     schema: Schema
     statements: Statements
     stats: Stats
-    backups: Backups
+    watchers: Watchers
+
+    @property
+    def backups(self) -> Backups: ...
 
     def settled(self) -> Awaitable[None]:
         """Returns once everything that is prepared now is in the journal; BoxError if it could not be written."""
@@ -104,6 +79,3 @@ class Host(Protocol):
 
     def reconfigure(self, changes: Mapping[str, Any]) -> Awaitable[None]:
         """These dynamic options have just got these values: act on it. A BoxError takes all of them back."""
-
-    def broadcast(self, key: str, value: bytes | None) -> None:
-        """Set what watchers of `key` see; None: nothing."""

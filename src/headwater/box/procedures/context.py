@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from headwater.box.host import Host, Session, Transaction
+from headwater.box.host import Host, Session
 from headwater.errors import BoxError, Er, Packed, er
 from headwater.options.checks import isolation_name
 from headwater.store.users import User
-from headwater.txn.isolation import Isolation
+from headwater.txn import InteractiveTxn, Isolation, Transaction
 from headwater.typing import IteratorType
 from headwater.wire.constants import Type
 from headwater.wire.msgpack import pack, unpack
@@ -246,7 +246,11 @@ class Interactive:
         context = self._context
         if context.txn is not None:
             raise er(Er.ACTIVE_TRANSACTION)
-        context.txn = context.host.statements.begin(interactive=True, isolation=self._isolation, timeout=self._timeout)
+        txn = context.host.statements.begin(interactive=True, isolation=self._isolation, timeout=self._timeout)
+        context.txn = txn
+        if isinstance(txn, InteractiveTxn) and txn.must_settle:
+            await context.host.settled()
+            txn.must_settle = False
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -80,7 +80,7 @@ def create(ctx: Context, space_id: Any = None, name: Any = None, options: Any = 
 def _with_default_parts(given: dict[str, Any], type: str, format: list[dict[str, Any]]) -> None:
     """Field 1 unsigned and unique, unless the format says otherwise."""
     field, field_type = _DEFAULT_PARTS.get(type, (1, "unsigned"))
-    if not given.get("parts"):
+    if given.get("parts") is None:
         if len(format) >= field and format[field - 1]["type"] != "any":
             field_type = format[field - 1]["type"]
         given["parts"] = [[field, field_type]]

@@ -204,4 +204,4 @@ def broadcast(ctx: Context, key: Any = None, *value: Any) -> None:
     """box.broadcast(key, value): what watchers of the key see from now on."""
     if not isinstance(key, str) or len(value) != 1:
         raise illegal("Usage: box.broadcast(key, value)")
-    ctx.host.broadcast(key, None if value[0] is None else pack(value[0]))
+    ctx.host.watchers.broadcast(key, None if value[0] is None else pack(value[0]))
