@@ -47,6 +47,7 @@ $(KERNELS): $(DEPS) $(wildcard setup.py) $(KERNEL_SOURCES)
 	@if [ -f setup.py ]; then $(BIN)/python setup.py --quiet build_ext --inplace; fi
 	@$(BIN)/python -c 'from headwater import kernels; \
 		print("kernels:", "compiled" if kernels.compiled else "plain Python (no compiler, or it failed: slow)")'
+	@$(BIN)/python -m compileall -q src # a node starts in half the time
 	@touch $@
 
 setup: $(KERNELS) ## make .venv with Headwater, every extra and the test tools
