@@ -1,0 +1,457 @@
+"""One connection: bytes in, replies out (iproto.cc, struct iproto_connection).
+
+What was read goes to the compiled path in one call; where that stops, one request takes the ordinary path, and the
+compiled path goes on behind it. Nothing here is done once per request as long as requests are plain.
+
+Reading stops while too much is under way: replies that the client does not take, requests that wait in streams or
+procedures, a journal that does not keep up. What was read already is kept, so memory is bounded by one read and one
+packet beyond these limits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from headwater.box.watchers import Watcher
+from headwater.errors import BoxError
+from headwater.server.outbox import Outbox, Waiting
+from headwater.server.requests import Later, Outcome
+from headwater.server.stream import Stream
+from headwater.store.users import GUEST, User
+from headwater.wire import greeting, reply
+from headwater.wire.constants import SALT_SIZE, VERSION_ID, Feature, Type
+from headwater.wire.mpread import read_uint
+from headwater.wire.request import Request, decode, split
+from headwater.world import Link, Task
+
+if TYPE_CHECKING:
+    from headwater.server.iproto import IprotoServer
+
+log = logging.getLogger("headwater.iproto")
+
+OUTPUT_MAX = 16 << 20
+"""Bytes of replies that may wait for a client before no more of its requests are served."""
+_AGAIN = (Type.SELECT, Type.PING)
+
+
+class Session:
+    """A `LinkHandler`, and to procedures the one who calls."""
+
+    __slots__ = (
+        "_calls",
+        "_clock",
+        "_dropping",
+        "_have",
+        "_is_paused",
+        "_journal",
+        "_memtx",
+        "_pieces",
+        "_read_only",
+        "_run",
+        "_runs",
+        "_server",
+        "_stats",
+        "_streams",
+        "_wanted",
+        "_watchers",
+        "features",
+        "has_asked",
+        "id",
+        "is_closed",
+        "outbox",
+        "requests",
+        "salt",
+        "seen",
+        "since",
+        "statements",
+        "stream_bytes",
+        "user",
+    )  # fmt: skip
+
+    type = "binary"
+
+    def __init__(self, server: IprotoServer) -> None:
+        box = server.box
+        self.id = server.next_id()
+        self.user: User = box.schema.users.guest
+        self.salt = b""
+        self.features: frozenset[int] = frozenset()
+        self.outbox = Outbox()
+        self.requests = server.requests
+        self.statements = box.statements
+        self.is_closed = False
+        self.has_asked = False
+        """A whole request has come."""
+        self.since = self.seen = server.ticks
+        """When something came last, in ticks of the server."""
+        self.stream_bytes = 0
+        """Of requests in streams that are not answered."""
+        self._server = server
+        self._memtx = box.memtx
+        self._run = box.memtx.run
+        self._journal = box.journal
+        self._read_only = box.read_only
+        self._clock = box.world.clock
+        self._stats = box.stats.net
+        self._runs = True
+        """May the compiled path serve it? Not where tuples carry formats."""
+        self._pieces: list[bytes] = []
+        """What was read and not served: a packet that is not complete, or what came before reading stopped."""
+        self._have = 0
+        """Bytes in it."""
+        self._wanted = 0
+        """It is of no use before there are so many."""
+        self._is_paused = False
+        self._dropping = False
+        self._streams: dict[int, Stream] | None = None
+        self._watchers: dict[str, tuple[Watcher, int]] | None = None
+        self._calls: dict[int, Task] | None = None
+        """Procedures that wait, in the order in which they began."""
+
+    # ---- the connection ------------------------------------------------------------------------------
+
+    def opened(self, link: Link) -> None:
+        self.outbox.link = link
+        if not self._server.admit(self):
+            return
+        self.salt = self._server.box.world.chance.token(SALT_SIZE)
+        uuid: UUID = self._server.box.uuid
+        self.outbox.put(greeting.encode(VERSION_ID, uuid, self.salt))
+
+    @property
+    def peer(self) -> str | None:
+        return None if self.outbox.link is None else self.outbox.link.peer
+
+    def received(self, data: bytes) -> None:
+        if self.is_closed or self._dropping:
+            return
+        self.seen = self._server.ticks
+        self._stats.add("RECEIVED", len(data))
+        if self._pieces or self._is_paused:
+            self._pieces.append(data)
+            self._have += len(data)
+            if self._is_paused or self._have < self._wanted:
+                return
+            data = self._take()
+        self._memtx.timestamp = self._clock.time()
+        self._process(data)
+
+    def drained(self) -> None:
+        self._resume()
+
+    def closed(self, error: BaseException | None) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.outbox.drop()
+        self._take()
+        for key in list(self._watchers or ()):
+            self.unwatch(key)
+        for stream in list((self._streams or {}).values()):
+            stream.end_of_connection()
+        self._server.forget(self)
+
+    def fail(self, error: BoxError) -> None:
+        """Nothing that comes can be understood any more: say so and close."""
+        log.error("connection %s: %s", self.peer, error.message)
+        self.outbox.put(self.requests.error(0, error))
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close once what is said is sent."""
+        self._dropping = True
+        self.outbox.close()
+
+    def abort(self) -> None:
+        if self.outbox.link is not None:
+            self.outbox.link.abort()
+
+    @property
+    def is_busy(self) -> bool:
+        """Is a request of it under way?"""
+        return bool(self.outbox or self.stream_bytes or self._calls)
+
+    def drop(self) -> None:
+        """The node goes: nothing more is read, procedures that wait are cancelled, open transactions undone."""
+        self._dropping = True
+        for task in list((self._calls or {}).values()):
+            task.cancel()
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self._dropping and not self.stream_bytes and not self._calls:
+            self.outbox.close()
+
+    # ---- requests ------------------------------------------------------------------------------------
+
+    def _process(self, data: bytes) -> None:
+        """Serve what lies in `data`, and keep the rest."""
+        outbox = self.outbox
+        end = len(data)
+        at = 0
+        outbox.hold()
+        try:
+            while at < end and not self._dropping:
+                if self._is_choked():
+                    self._keep(data, at, 0)
+                    break
+                if self._runs and self._server.is_ready:
+                    at = self._run_plain(data, at, end)
+                    if at == end:
+                        break
+                packet = split(data, at, end, self._packet_max())
+                if packet is None:
+                    self._keep(data, at, _packet_end(data, at, end) - at)
+                    break
+                self._serve(data, at, *packet)
+                at = packet[1]
+        except BoxError as error:
+            self.fail(error)
+        except Exception:
+            log.exception("connection %s: it is closed because of a mistake of ours", self.peer)
+            self.hang_up()
+        finally:
+            outbox.release()
+            if outbox.sent:
+                self._stats.add("SENT", outbox.sent)
+                outbox.sent = 0
+
+    def _run_plain(self, data: bytes, at: int, end: int) -> int:
+        """As far as the compiled path goes."""
+        token = self.user.token
+        if token < 0:
+            return at
+        stop, replies, served, waits = self._run(data, at, end, token, self._read_only.active)
+        if served:
+            self.has_asked = True
+            self._stats.add("REQUESTS", served)
+            if waits:
+                self._answer_later(replies, data, at, stop)
+            else:
+                self.outbox.add(replies)
+        return stop
+
+    def _serve(self, data: bytes, start: int, body: int, end: int) -> None:
+        """One packet on the ordinary path."""
+        self.has_asked = True
+        self._stats.add("REQUESTS")
+        request = decode(data, body, end)
+        if request.stream_id:
+            self._stream(request.stream_id).push(request, end - start)
+            return
+        outcome = self.requests.serve(self, request)
+        if not isinstance(outcome, Outcome):
+            self.call_later(request, outcome, partial(self._returned, request))
+        elif outcome.waits:
+            self._answer_later(outcome.reply, data, start, end)
+        elif outcome.reply:
+            self.outbox.add(outcome.reply)
+
+    def _answer_later(self, replies: bytes, data: bytes, start: int, end: int) -> None:
+        waiting = Waiting(self.outbox, self, replies, data, start, end)
+        self.outbox.add(waiting)
+        self._journal.settle(waiting)
+
+    def answer_again(self, data: bytes, start: int, end: int, error: BoxError) -> tuple[bytes, bool]:
+        """The journal failed: writes tell it, reads look again."""
+        if self.is_closed:
+            return b"", False
+        replies: list[bytes] = []
+        waits = False
+        while start < end:
+            packet = split(data, start, end)
+            assert packet is not None, "served before"
+            request = decode(data, *packet)
+            outcome = self.requests.serve(self, request) if request.type in _AGAIN else None
+            if isinstance(outcome, Outcome):
+                replies.append(outcome.reply)
+                waits |= outcome.waits
+            else:
+                replies.append(self.requests.error(request.sync, error))
+            start = packet[1]
+        return b"".join(replies), waits
+
+    def settle(self, waiter: Callable[[BoxError | None], object]) -> None:
+        self._journal.settle(waiter)
+
+    def put(self, reply: bytes) -> None:
+        """A reply that is not one to the packet just read."""
+        if reply:
+            self.outbox.put(reply)
+        self._close_when_done()
+
+    def _packet_max(self) -> int:
+        options = self._server.box.options
+        if self.user.id != GUEST or self._server.trusts_guest():
+            return options.max_packet
+        return min(options.max_packet, options.max_packet_before_login)
+
+    # ---- procedures ----------------------------------------------------------------------------------
+
+    def call_later(self, request: Request, call: Later, done: Callable[[Outcome], None]) -> None:
+        """Run a procedure that waits as a fiber."""
+        self._server.took()
+        if self._calls is None:
+            self._calls = {}
+        number = self._server.next_id()
+        fiber = self._call(number, request, call, done)
+        self._calls[number] = self._server.box.world.tasks.spawn(fiber, f"call {request.function}")
+
+    async def _call(self, number: int, request: Request, call: Later, done: Callable[[Outcome], None]) -> None:
+        outcome = Outcome(b"")
+        try:
+            outcome = self.requests.returned(self, request, await call)
+        except BoxError as error:
+            outcome = self.requests.refused(request, error)
+        except Exception as error:
+            outcome = self.requests.failed(request, error)
+        except BaseException:
+            if self._dropping:
+                done(outcome)
+            raise
+        finally:
+            self._server.did()
+            if self._calls is not None:
+                self._calls.pop(number, None)
+        done(outcome)
+
+    def _returned(self, request: Request, outcome: Outcome) -> None:
+        if outcome.waits:
+            self._journal.settle(partial(self._call_settled, request, outcome.reply))
+        else:
+            self.put(outcome.reply)
+
+    def _call_settled(self, request: Request, reply: bytes, error: BoxError | None) -> None:
+        self.put(reply if error is None else self.requests.error(request.sync, error))
+
+    # ---- streams -------------------------------------------------------------------------------------
+
+    def _stream(self, id: int) -> Stream:
+        if self._streams is None:
+            self._streams = {}
+        stream = self._streams.get(id)
+        if stream is None:
+            stream = self._streams[id] = Stream(self, id)
+            self._stats.enter("STREAMS")
+        return stream
+
+    def forget_stream(self, id: int) -> None:
+        if self._streams and self._streams.pop(id, None) is not None:
+            self._stats.leave("STREAMS")
+
+    def stream_took(self, size: int) -> None:
+        self.stream_bytes += size
+        self._server.took()
+
+    def stream_did(self, size: int) -> None:
+        self.stream_bytes -= size
+        self._server.did()
+        if self._is_paused:
+            self.wake()
+
+    # ---- the user ------------------------------------------------------------------------------------
+
+    def logged_in(self, user: User) -> None:
+        self.user = user
+
+    def negotiated(self, features: frozenset[int]) -> None:
+        self.features = features
+        self._runs = Feature.DML_TUPLE_EXTENSION not in features
+
+    # ---- watchers ------------------------------------------------------------------------------------
+
+    def watch(self, key: str, sync: int) -> None:
+        """session.c, session_watch: a second WATCH says that the client is done with the last event."""
+        if self._watchers is None:
+            self._watchers = {}
+        known = self._watchers.get(key)
+        watchers = self._server.box.watchers
+        if known is None:
+            self._watchers[key] = watchers.watch(key, self._event), sync
+        else:
+            self._watchers[key] = known[0], sync
+            watchers.ack(known[0])
+
+    def unwatch(self, key: str) -> None:
+        known = self._watchers.pop(key, None) if self._watchers else None
+        if known is not None:
+            self._server.box.watchers.unwatch(known[0])
+
+    def is_watching(self, key: str) -> bool:
+        return self._watchers is not None and key in self._watchers
+
+    def _event(self, key: str, value: bytes | None) -> None:
+        assert self._watchers is not None
+        self.put(reply.event(self._watchers[key][1], key, value))
+
+    # ---- back-pressure -------------------------------------------------------------------------------
+
+    def _keep(self, data: bytes, at: int, wanted: int) -> None:
+        """The rest, until there are `wanted` bytes of it."""
+        self._pieces = [data[at:] if at else data]
+        self._have = len(data) - at
+        self._wanted = wanted
+
+    def _take(self) -> bytes:
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = []
+        self._have = self._wanted = 0
+        return data
+
+    def _is_choked(self) -> bool:
+        """Is too much under way? Then reading stops, and whoever is the reason calls `_resume`."""
+        server, link = self._server, self.outbox.link
+        if link is None:
+            return False
+        if self.outbox.size > OUTPUT_MAX:
+            self._pause(link)
+            self._journal.settle(self._journal_moved)
+        elif link.pending > OUTPUT_MAX or self.stream_bytes > server.input_max:
+            self._pause(link)
+        elif server.is_full:
+            self._pause(link)
+            server.stop(self)
+        elif self._journal.full:
+            self._pause(link)
+            self._journal.when_room(self.wake)
+        else:
+            return False
+        return True
+
+    def _pause(self, link: Link) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            link.pause_reading()
+
+    def _journal_moved(self, error: BoxError | None) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        """What it was stopped for may be over."""
+        self._server.box.world.tasks.soon(self._resume)
+
+    def _resume(self) -> None:
+        """Serve what was kept, then read on."""
+        link = self.outbox.link
+        if not self._is_paused or link is None or self._is_choked():
+            return
+        self._is_paused = False
+        if self._pieces and self._have >= self._wanted:
+            self._memtx.timestamp = self._clock.time()
+            self._process(self._take())
+        if not self._is_paused:
+            link.resume_reading()
+
+
+def _packet_end(data: bytes, at: int, end: int) -> int:
+    """Where the packet at `at` will end, which is not complete; a little further if not even its length is there."""
+    code = data[at]
+    head = 1 if code <= 0x7F else 1 + (1 << (code - 0xCC))
+    if at + head > end:
+        return at + head
+    length, after = read_uint(data, at)
+    return after + length
