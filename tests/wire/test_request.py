@@ -112,11 +112,19 @@ def test_known_key_that_no_header_has_is_skipped() -> None:
     assert decode({Key.REQUEST_TYPE: Type.PING, Key.SPACE_ID: 1, Key.TUPLE: [1], Key.EVENT_DATA: None}).error is None
 
 
-def test_body_cut_short_names_body_and_cause() -> None:
-    error = refused(head(Type.PING), b"\x92\x01")
-    assert error.message == "Invalid MsgPack - packet body"
-    assert error.cause is not None
-    assert error.cause.code == Er.INVALID_MSGPACK
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"\x92\x01", ["truncated input"]),
+        (b"\x91\xc1", ["illegal code"]),
+        (b"\x91\xd4\x01\x00", ["invalid extension", "cannot unpack decimal"]),
+        (b"\x91\xd5\x02\x00\x00", ["invalid extension", "cannot unpack uuid"]),
+    ],
+)
+def test_body_that_is_no_messagepack_names_body_and_cause(body: bytes, words: list[str]) -> None:
+    error = refused(head(Type.PING), body)
+    assert [one.message for one in error.stack()] == [f"Invalid MsgPack - {text}" for text in ("packet body", *words)]
+    assert {one.code for one in error.stack()} == {Er.INVALID_MSGPACK}
 
 
 def test_junk_behind_the_body() -> None:

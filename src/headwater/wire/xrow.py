@@ -104,7 +104,7 @@ def _decode(row: Row, data: bytes, offset: int, exact: bool) -> int:
         if exact and after != len(data):
             raise MsgPackError("junk after input")
     except MsgPackError as error:
-        raise er(Er.INVALID_MSGPACK, "packet body", cause=er(Er.INVALID_MSGPACK, str(error))) from None
+        raise er(Er.INVALID_MSGPACK, "packet body", cause=_cause(str(error))) from None
     row.body = data[body:after]
     return after
 
@@ -150,6 +150,17 @@ def _signed(value: int) -> int:
     """The 64 bits of a number as int64."""
     value &= _U64
     return value - (1 << 64) if value >> 63 else value
+
+
+def _cause(words: str) -> BoxError:
+    """Why bytes are no MessagePack, without the offsets that our kernels add (msgpack.c, msgpack_check_on_error)."""
+    for known in ("truncated input", "illegal code", "junk after input"):
+        if words.startswith(known):
+            return er(Er.INVALID_MSGPACK, known)
+    if words.startswith("cannot unpack"):
+        inner = er(Er.INVALID_MSGPACK, words.partition(" in the value")[0])
+        return er(Er.INVALID_MSGPACK, "invalid extension", cause=inner)
+    return er(Er.INVALID_MSGPACK, words)
 
 
 def _bad_header() -> BoxError:
