@@ -46,12 +46,16 @@ class Instance(Protocol):
     options: Options
     memtx: Memtx
     schema: Schema
-    journal: Journal
     statements: Statements
-    procedures: Procedures
     watchers: Watchers
     read_only: ReadOnly
     stats: Stats
+
+    @property
+    def journal(self) -> Journal: ...
+
+    @property
+    def procedures(self) -> Procedures: ...
 
     @property
     def uuid(self) -> UUID:
