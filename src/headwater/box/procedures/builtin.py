@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -210,4 +209,4 @@ def _sequence_method(ctx: Context, name: str | int, method: str) -> Built | None
 
 
 def _bound(procedure: Built, *objects: Any) -> Built:
-    return lambda ctx, *args: partial(procedure, ctx, *objects)(*args)
+    return lambda ctx, *args: procedure(ctx, *objects, *args)
