@@ -70,7 +70,7 @@ class KeyDef:
         iterator_validate, exact_key_validate: nil is fine for a nullable part unless `exact`). MsgPackError if it is
         no array."""
 
-class KeyViolation(Exception):
+class KeyViolation(Exception):  # noqa: N818 (the word of the contract)
     """`kind`: 'count' (too many parts, or an exact key needs all: `expected` is the count of parts of the index),
     'type', or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for
     'count');
@@ -88,7 +88,7 @@ class TupleFormat:
     def check(self, tuple: bytes) -> None:
         """FormatViolation for the first wrong field; MsgPackError if it is not one whole valid array."""
 
-class FormatViolation(Exception):
+class FormatViolation(Exception):  # noqa: N818 (the word of the contract)
     """`kind`: 'type', 'missing', 'count' or 'range' (a sized integer that does not fit, ER_FIELD_VALUE_OUT_OF_RANGE);
     `field` 0-based (0 for 'count'); `expected` a FieldType (or a count); `got` the name of what is there in Tarantool's
     words (mp_type_strs: 'unsigned', 'string', 'nil', …; '' for 'missing') or the count that is there.
@@ -98,7 +98,7 @@ class FormatViolation(Exception):
     expected: int
     got: str | int
 
-class DuplicateKey(Exception):
+class DuplicateKey(Exception):  # noqa: N818 (the word of the contract)
     """A unique index already has another tuple with this key."""
     def __init__(self, index_id: int, old: bytes, new: bytes) -> None: ...
     index_id: int
@@ -132,7 +132,8 @@ class MemtxIndex:
         (LT, LE, REQ backwards). `after` is a whole tuple: start behind it in the order of `key_def.compare`,
         whether it is still there or not. NP / PP (next / previous prefix) as in index.cc prepare_start_prefix_iterator;
         with `after` they are GT / LT behind it, and for EQ and REQ alone the key has a say then. KeyViolation
-        for a key that is not of this index, ValueError for an iterator of another kind of index. A detached index answers nothing: ValueError."""
+        for a key that is not of this index, ValueError for an iterator of another kind of index.
+        A detached index answers nothing: ValueError."""
     def count(self, iterator: int, key: bytes) -> int: ...
     def random(self, seed: int) -> bytes | None: ...
 
@@ -255,7 +256,7 @@ class Memtx:
         + body, DATA with dd<count>), journaled into the pending rows as an autocommit transaction, and leaves undo.
         It stops before the first request that is incomplete, malformed, not of this kind, refused or failing: the
         ordinary path takes that one from its untouched beginning. It also stops once its replies pass 16 MiB.
-        A DELETE that finds nothing is journaled too, as txn_commit_stmt does (body as requested); one that finds a tuple
+        A DELETE that finds nothing is journaled too, as txn_commit_stmt does (body as requested); one that finds one
         by a secondary index is journaled with the primary key (space.c space_execute_dml). Temporary spaces: no row,
         no LSN.
         Returns (offset where it stopped, replies, requests served, dirty): `dirty` says that a reply depends on a
