@@ -16,7 +16,7 @@ import errno
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headwater.sim.faults import Die, DiskOp, Fail, Faults, NoFaults
 from headwater.sim.process import Crashed, Process
@@ -34,40 +34,66 @@ class Write:
             to.extend(bytes(self.offset - len(to)))
         to[self.offset : self.offset + len(self.data)] = self.data
 
+    def sectors(self) -> range:
+        """Offsets of the sectors it lies in."""
+        return range(self.offset // SECTOR * SECTOR, self.offset + len(self.data), SECTOR)
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     size: int
 
     def apply(self, to: bytearray) -> None:
-        if len(to) < self.size:
-            to.extend(bytes(self.size - len(to)))
-        del to[self.size :]
+        resize(to, self.size)
+
+    def sectors(self) -> range:
+        return range(0)
 
 
-@dataclass
+def resize(data: bytearray, size: int) -> None:
+    if len(data) < size:
+        data.extend(bytes(size - len(data)))
+    del data[size:]
+
+
 class Inode:
-    """A file's bytes, whatever its name."""
+    """A file's bytes, whatever its name. A disk writes whole sectors, as the page cache has them."""
 
-    data: bytearray = field(default_factory=bytearray)
-    """What a read gives now."""
-    durable: bytearray = field(default_factory=bytearray)
-    """What survives a power cut for certain."""
-    pending: list[Write | Cut] = field(default_factory=list)
-    """Changes since the last sync, in order."""
+    def __init__(self) -> None:
+        self.data = bytearray()
+        """What a read gives now: the page cache."""
+        self.durable = bytearray()
+        """What survives a power cut for certain."""
+        self.pending: list[Write | Cut] = []
+        """Changes since the last sync, in order."""
+        self._undo: list[tuple[int, bytes]] = []
+        """For each of them the size before, and the bytes that it cut off."""
 
     def change(self, change: Write | Cut) -> None:
+        kept = change.size if isinstance(change, Cut) else len(self.data)
+        self._undo.append((len(self.data), bytes(self.data[kept:])))
         change.apply(self.data)
         self.pending.append(change)
 
+    def _before(self) -> bytearray:
+        """The page cache before what is pending. Other than `durable` where a sync has failed. Files only grow at
+        their end here, so sizes and what was cut off are all it takes."""
+        cache = bytearray(self.data)
+        for size, removed in reversed(self._undo):
+            resize(cache, size - len(removed))
+            cache += removed
+        return cache
+
     def sync(self) -> None:
+        resize(self.durable, len(self.data))
         for change in self.pending:
-            change.apply(self.durable)
-        self.pending.clear()
+            for start in change.sectors():
+                self._force(start, self.data)
+        self._settled()
 
     def sync_failed(self) -> None:
         """The system forgets that these bytes were ever to be written."""
-        self.pending.clear()
+        self._settled()
 
     def power_cut(self, dice: random.Random) -> None:
         if self.pending:
@@ -78,30 +104,47 @@ class Inode:
                 self._keep_torn(dice)
             elif mode == "sectors":
                 self._keep_sectors(dice)
-        self.pending.clear()
         self.data = bytearray(self.durable)
+        self._settled()
+
+    def _settled(self) -> None:
+        self.pending.clear()
+        self._undo.clear()
+
+    def _force(self, start: int, cache: bytes | bytearray) -> None:
+        """One sector of the page cache reaches the disk; the file does not change its size by that."""
+        sector = cache[start : min(start + SECTOR, len(self.durable))]
+        self.durable[start : start + len(sector)] = sector
 
     def _keep_torn(self, dice: random.Random) -> None:
+        """The first changes, and a part of the one after them."""
         whole = dice.randrange(len(self.pending))
-        for change in self.pending[:whole]:
-            change.apply(self.durable)
+        kept: list[Write | Cut] = self.pending[:whole]
         last = self.pending[whole]
         if isinstance(last, Write):
-            Write(last.offset, last.data[: dice.randint(0, len(last.data))]).apply(self.durable)
+            kept.append(Write(last.offset, last.data[: dice.randint(0, len(last.data))]))
+        self.data = self._before()
+        self._settled()
+        for change in kept:
+            self.change(change)
+        self.sync()
 
     def _keep_sectors(self, dice: random.Random) -> None:
         """Each sector, and the size, is as it was after some change of its own choice."""
-        working = bytearray(self.durable)
-        versions = [bytes(working)]
+        cache = self._before()
+        sizes = [len(self.durable)]
+        versions: dict[int, list[bytes]] = {}
         for change in self.pending:
-            change.apply(working)
-            versions.append(bytes(working))
-        kept = bytearray()
-        for start in range(0, max(map(len, versions)), SECTOR):
-            sector = dice.choice(versions)[start : start + SECTOR]
-            kept += sector + bytes(SECTOR - len(sector))
-        del kept[len(dice.choice(versions)) :]
-        self.durable = kept
+            change.apply(cache)
+            sizes.append(len(cache))
+            for start in change.sectors():
+                versions.setdefault(start, []).append(bytes(cache[start : start + SECTOR]))
+        resize(self.durable, dice.choice(sizes))
+        for start in sorted(versions):
+            choice = dice.randint(0, len(versions[start]))
+            if choice:
+                sector = versions[start][choice - 1][: max(0, len(self.durable) - start)]
+                self.durable[start : start + len(sector)] = sector
 
 
 @dataclass(frozen=True, slots=True)
