@@ -23,6 +23,7 @@ from headwater.wire.msgpack import pack, unpack
 from headwater.wire.request import Request
 from headwater.wire.xrow import Row, decode_row
 
+NOW = 1_700_000_000.5
 SPACE, INDEX, SEQUENCE, SPACE_SEQUENCE, TRUNCATE, USER, PRIV = 280, 288, 284, 340, 330, 304, 312
 
 
@@ -54,7 +55,7 @@ class Node:
         self.options = Options()
         self.read_only = ReadOnly()
         self.tasks: Any = tasks or HandTasks()
-        self.txns = Txns(self.memtx, lambda: self.schema.spaces.values())
+        self.txns = Txns(self.memtx, lambda: self.schema.spaces.values(), lambda: NOW)
         self.stats = Stats()
         self.statements = Statements(self.schema, self.txns, self.options, self.read_only, self.stats, self.tasks)
         self.memtx.undo_enabled = False

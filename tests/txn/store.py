@@ -23,7 +23,7 @@ class Store:
         self.memtx = Memtx()
         self.memtx.replica_id = 1
         self.spaces = {512: self._space(512), 513: self._space(513)}
-        self.txns = Txns(self.memtx, lambda: list(self.spaces.values()))
+        self.txns = Txns(self.memtx, lambda: list(self.spaces.values()), lambda: 0.0)
 
     def _space(self, id: int) -> Space:
         kernel = self.memtx.add_space(id)

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from tests.txn.node import INDEX, PRIV, SEQUENCE, SPACE, SPACE_SEQUENCE, TRUNCATE, Node, body_of
+from tests.txn.node import INDEX, NOW, PRIV, SEQUENCE, SPACE, SPACE_SEQUENCE, TRUNCATE, Node, body_of
 
 from headwater.errors import AccessDenied, BoxError, Er, IllegalParams
 from headwater.store.context import Source
@@ -44,7 +44,7 @@ def test_insert_and_replace_are_written_as_they_are(node: Node) -> None:
         (Type.REPLACE, {0x10: 512, 0x21: [1, "b", 2]}),
     ]
     assert [row.lsn for row in rows] == [rows[0].lsn, rows[0].lsn + 1]
-    assert all(row.is_commit and row.replica_id == 1 for row in rows)
+    assert all(row.is_commit and row.replica_id == 1 and row.timestamp == NOW for row in rows)
 
 
 def test_update_is_written_as_operations_on_the_primary_key(full: Node) -> None:

@@ -30,6 +30,8 @@ from headwater.world import Tasks
 _ASKS_ITS_TRIGGER = (system.TRUNCATE, system.SPACE, system.INDEX)
 """Whether they may be written on a read-only node is known when the row says which space it is about."""
 
+_ITERATOR_MAX = int(max(IteratorType))
+_SELECT = int(Type.SELECT)
 _FOREVER = 365 * 86400
 """Nobody waits for a timer that is longer (txn.c, TIMEOUT_INFINITY)."""
 
@@ -64,11 +66,11 @@ class Statements:
 
     def answer(self, request: Request, user: User, txn: Transaction | None = None) -> Answer:
         """A SELECT, or a change of data in `txn` or as a transaction of its own. Prepared, not yet written."""
-        if request.type == Type.SELECT and not 0 <= request.iterator <= max(IteratorType):
+        if request.type == _SELECT and not 0 <= request.iterator <= _ITERATOR_MAX:
             raise IllegalParams("Invalid iterator type")
         space = self._resolve(request)
         self._stats.requests.add(type_name(request.type) or "")
-        if request.type == Type.SELECT:
+        if request.type == _SELECT:
             tuples, position = self._selects.select(space, request, user, txn)
             return Answer(tuples, position, space)
         result = self._change(space, request, user, txn)
@@ -184,7 +186,7 @@ class Statements:
 
     def _apply_row(self, txn: DirectTxn, row: Row, source: Source) -> None:
         request = of_row(row)
-        if request.type not in DML_TYPES or request.type == Type.SELECT:
+        if request.type not in DML_TYPES or request.type == _SELECT:
             raise er(Er.UNKNOWN_REQUEST_TYPE, request.type)
         if request.type == Type.NOP and not request.space_id:
             txn.add_row(self._dml.nop_row(row))

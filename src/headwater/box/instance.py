@@ -95,7 +95,7 @@ class Box:
         self.stats = Stats()
         self.watchers = Watchers(world.tasks)
         self.events = Events(self.watchers)
-        self.txns = Txns(self.memtx, lambda: self.schema.spaces.values())
+        self.txns = Txns(self.memtx, lambda: self.schema.spaces.values(), world.clock.time)
         self.statements = Statements(self.schema, self.txns, options, self.read_only, self.stats, world.tasks)
         self.settings = settings_of(options)
         self.gc = Gc(options.checkpoint_count)

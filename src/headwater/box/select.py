@@ -19,7 +19,7 @@ from headwater.wire.request import Request
 CheckKey = Callable[[bytes, bool], None]
 
 _EMPTY_KEY = b"\x90"
-_ITERATOR_MAX = max(IteratorType)
+_ITERATOR_MAX = int(max(IteratorType))
 _SUPPORTED = {
     "hash": frozenset((IteratorType.ALL, IteratorType.EQ, IteratorType.GT)),
     "tree": frozenset(

@@ -32,16 +32,9 @@ _BEFORE_READY = frozenset(
     (Type.PING, Type.ID, Type.VOTE, Type.VOTE_DEPRECATED, Type.WATCH, Type.UNWATCH, Type.WATCH_ONCE)
 )
 """What is answered while the node recovers: nothing that shows data."""
+_SELECT = int(Type.SELECT)
 _CALLS = (Type.CALL, Type.CALL_16)
-_DML = (
-    Type.SELECT,
-    Type.INSERT,
-    Type.REPLACE,
-    Type.UPDATE,
-    Type.DELETE,
-    Type.UPSERT,
-    Type.INSERT_ARROW,
-)
+_DML = frozenset((Type.SELECT, Type.INSERT, Type.REPLACE, Type.UPDATE, Type.DELETE, Type.UPSERT, Type.INSERT_ARROW))
 _FORMAT_FIELD = 6
 """Of a row of `_space`."""
 
@@ -152,7 +145,7 @@ class Requests:
         packed = reply.data(request.sync, self._memtx.schema_version, tuples, answer.position, formats)
         if txn is not None:
             return Outcome(packed)
-        return Outcome(packed, request.type != Type.SELECT or _is_unconfirmed(answer.space))
+        return Outcome(packed, request.type != _SELECT or _is_unconfirmed(answer.space))
 
     def _with_format(self, space: Space | None, tuples: list[bytes]) -> tuple[list[bytes], dict[int, bytes]]:
         """Tuples that tell their format, once for all of them (iproto.cc, tuple_to_obuf_as_ext). The number of the

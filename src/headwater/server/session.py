@@ -203,7 +203,7 @@ class Session:
                     at = self._run_plain(data, at, end)
                     if at == end:
                         break
-                packet = split(data, at, end, self._packet_max())
+                packet = self._split(data, at, end)
                 if packet is None:
                     self._keep(data, at, _packet_end(data, at, end) - at)
                     break
@@ -284,11 +284,17 @@ class Session:
             self.outbox.put(reply)
         self._close_when_done()
 
-    def _packet_max(self) -> int:
+    def _split(self, data: bytes, at: int, end: int) -> tuple[int, int] | None:
+        """`wire.request.split` with the limit that holds for this user."""
         options = self._server.box.options
-        if self.user.id != GUEST or self._server.trusts_guest():
-            return options.max_packet
-        return min(options.max_packet, options.max_packet_before_login)
+        if self.user.id != GUEST:
+            return split(data, at, end, options.max_packet)
+        try:
+            return split(data, at, end, min(options.max_packet, options.max_packet_before_login))
+        except BoxError:
+            if not self._server.trusts_guest():
+                raise
+            return split(data, at, end, options.max_packet)
 
     # ---- procedures ----------------------------------------------------------------------------------
 

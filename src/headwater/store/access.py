@@ -15,6 +15,8 @@ from headwater.store.privileges import ALL, ENTITIES, USER_MAX, Access, ObjectTy
 from headwater.store.users import ADMIN, NO_TOKEN, User, Users
 
 _KERNEL_BITS = (Priv.READ, Priv.WRITE)
+_USAGE = int(Priv.USAGE)
+"""A plain number: flags are slow, and this is asked for every request."""
 
 
 class Owned(Protocol):
@@ -104,8 +106,8 @@ class AccessControl:
             raise AccessDenied(priv_name(Priv.SESSION), ObjectType.UNIVERSE.value, "", user.name)
 
     def _missing(self, user: User, bits: int, type: ObjectType, object: Owned) -> int:
-        missing = (bits | Priv.USAGE) & ~self.universal(user) & ~self.entity(type, user)
-        if missing & Priv.USAGE:
+        missing = (int(bits) | _USAGE) & ~self.universal(user) & ~self.entity(type, user)
+        if missing & _USAGE:
             return missing
         return 0 if object.owner == user.id else missing & ~self.on(object, user)
 

@@ -98,6 +98,7 @@ class DirectTxn:
         """Prepared: everybody sees it, and its rows wait for the journal. `by`: whose statements these are."""
         self._manager.prepared(self.changes, by)
         if self.rows:
+            self._memtx.timestamp = self._manager.now()
             write_rows(self._memtx, self.rows)
 
     def rollback(self) -> None:

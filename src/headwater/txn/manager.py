@@ -21,10 +21,11 @@ from headwater.typing import SpaceId
 
 
 class Txns:
-    """`spaces` gives the spaces of the node as they are now."""
+    """`spaces` gives the spaces of the node as they are now, `now` the time that is written into rows."""
 
-    def __init__(self, memtx: Memtx, spaces: Callable[[], Iterable[Space]]) -> None:
+    def __init__(self, memtx: Memtx, spaces: Callable[[], Iterable[Space]], now: Callable[[], float]) -> None:
         self.memtx = memtx
+        self.now = now
         self.confirmed = 0
         """The last psn that can no longer be lost."""
         self.open: dict[int, InteractiveTxn] = {}
