@@ -71,7 +71,7 @@ class Config:
     credentials: Mapping[str, Any] = field(default_factory=dict)
     """`credentials` of the YAML file: users and roles to create when the node is first writable."""
     notes: list[str] = field(default_factory=list)
-    """What was passed over, for the log."""
+    """What of the file was passed over, for the log. Options without effect are `Options.ignored`."""
 
 
 def configure(
@@ -83,9 +83,7 @@ def configure(
     if yaml_text is not None:
         name = flags.get("instance_name") or from_env.get("instance_name") or "headwater"
         file = read_yaml(yaml_text, yaml_name, str(name))
-    options = Options.load({**file.values, **from_env, **flags})
-    notes = file.notes + [f"option {row.name} has no effect: {row.why}" for row in options.ignored()]
-    return Config(options, file.credentials, notes)
+    return Config(Options.load({**file.values, **from_env, **flags}), file.credentials, file.notes)
 
 
 def environment_values(environment: Mapping[str, str]) -> dict[str, object]:

@@ -8,8 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headwater.cli.flags import flag_of, is_flag, values_of, with_option_flags
-from headwater.cli.main import COMMANDS, app
+from headwater.cli.arguments import parse
+from headwater.cli.commands import COMMANDS, app
+from headwater.cli.flags import flag_of, is_flag, values_of
+from headwater.cli.options import with_option_flags
 from headwater.config import ConfigError
 from headwater.options import SETTINGS, Setting
 
@@ -22,6 +24,7 @@ def parsed(*args: str) -> dict[str, Any]:
     probe.command()(with_option_flags(lambda given: seen.append(dict(given)), {}))
     result = runner.invoke(probe, list(args))
     assert result.exit_code == 0, result.output
+    assert parse(args) == (seen[0], None)
     return seen[0]
 
 
@@ -32,6 +35,18 @@ def test_every_option_is_a_flag_with_dashes(row: Setting) -> None:
         assert parsed("--no-" + flag_of(row.name)[2:]) == {row.name: False}
     else:
         assert parsed(flag_of(row.name), "7") == {row.name: "7"}
+
+
+def test_the_yaml_file() -> None:
+    assert parse(["--config", "a.yaml", "--dev"]) == ({"dev": True}, "a.yaml")
+
+
+@pytest.mark.parametrize("args", [["--wal-mod", "x"], ["--list", "1"], ["--wal-mode"], ["extra"]])
+def test_a_wrong_command_line_ends_with_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(args)
+    assert caught.value.code == 2
+    assert args[0] in capsys.readouterr().err
 
 
 def test_no_flag_is_no_value() -> None:

@@ -78,7 +78,7 @@ def test_the_instance_level_of_tarantool_3() -> None:
 
 def test_what_has_no_effect_is_noted() -> None:
     notes = "\n".join(configure({}, {}, INSTANCE, "a.yaml").notes)
-    for path in ("iproto.advertise", "fiber.slice", "console", "iproto_threads"):
+    for path in ("iproto.advertise", "fiber.slice", "console"):
         assert path in notes
 
 

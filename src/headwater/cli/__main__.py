@@ -1,6 +1,6 @@
 """`python -m headwater.cli`"""
 
-from headwater.cli.main import main
+from headwater.cli import main
 
 if __name__ == "__main__":
     main()

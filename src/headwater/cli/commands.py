@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -68,12 +66,3 @@ def _root(
     ] = False,
 ) -> None:
     """Options before the command."""
-
-
-def main() -> None:
-    """What the script `headwater` calls. A reader that closes its end of a pipe is no error."""
-    try:
-        app()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
