@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.interop.script.calls import Call, call
 from tests.interop.script.schema import AUTO, KINDS, PAIRS, TYPES, WORDS
+from tests.interop.script.types import FULL
 
 
 def _replace_delete() -> Iterator[Call]:
@@ -24,52 +25,53 @@ def _replace_delete() -> Iterator[Call]:
     yield call("delete no space", "delete", space=999, key=[1])
 
 
-def _update_row(name: str, ops: list[Any], *, key: int = 1, base: int = 0) -> Call:
-    return Call(
+def _update_row(name: str, ops: list[Any], *, key: int = 1, base: int = 0) -> Iterator[Call]:
+    yield call(f"row for {name}", "replace", space=TYPES, tuple=FULL)
+    yield Call(
         f"update {name}", "update", {"space": TYPES, "key": [key], "ops": ops, "base": base}, ("raw",) if base else ()
     )
 
 
 def _update() -> Iterator[Call]:
-    yield _update_row("assign", [["=", 1, 10]])
-    yield _update_row("add", [["+", 1, 5]])
-    yield _update_row("subtract", [["-", 1, 3]])
-    yield _update_row("add negative", [["+", 2, -5]])
-    yield _update_row("add float", [["+", 3, 0.25]])
-    yield _update_row("add int to float", [["+", 3, 1]])
-    yield _update_row("add decimal to float", [["+", 3, Decimal("0.5")]])
-    yield _update_row("add decimal", [["+", 8, Decimal("0.001")]])
-    yield _update_row("subtract int from decimal", [["-", 8, 1]])
-    yield _update_row("and", [["=", 1, 0b1110], ["&", 1, 0b0111]], key=2)
-    yield _update_row("and alone", [["&", 1, 12]])
-    yield _update_row("or", [["|", 1, 3]])
-    yield _update_row("xor", [["^", 1, 1]])
-    yield _update_row("splice", [[":", 5, 0, 0, "hello "]])
-    yield _update_row("splice cut", [[":", 5, 0, 2, "HE"]])
-    yield _update_row("splice negative", [[":", 5, -1, 1, "END"]])
-    yield _update_row("splice beyond", [[":", 5, 100, 1, "!"]])
-    yield _update_row("splice negative length", [[":", 5, 0, -3, "_"]])
-    yield _update_row("append", [["!", -1, "last"]])
-    yield _update_row("append more", [["!", 15, "later"]])
-    yield _update_row("insert in the middle", [["!", 14, {"mid": 1}]])
-    yield _update_row("delete last", [["#", -1, 1]])
-    yield _update_row("delete two", [["#", 14, 2]])
-    yield _update_row("delete beyond", [["#", 13, 100]])
-    yield _update_row("assign past the end", [["=", 13, "again"]])
-    yield _update_row("negative field", [["=", -1, "minus one"]])
-    yield _update_row("by name", [["=", "s", "named"], ["+", "u", 1]])
-    yield _update_row("by path", [["=", "m.k", 5]])
-    yield _update_row("by path index", [["=", "arr[1]", 5]])
-    yield _update_row("by deep path", [["=", "[12][2][1]", "deep"]])
-    yield _update_row("insert by path", [["!", "m.x", 1]])
-    yield _update_row("delete by path", [["#", "m.x", 1]])
-    yield _update_row("several", [["=", 1, 1], ["=", 2, 2], ["=", 5, "x"]])
-    yield _update_row("base 1", [["=", 2, 42]], base=1)
-    yield _update_row("base 1 add", [["+", 2, 1], ["-", 3, 1]], base=1)
-    yield _update_row("no ops", [])
-    yield _update_row("nothing there", [["=", 1, 1]], key=999)
-    yield _update_row("nil over nullable", [["=", 1, None]])
-    yield _update_row("assign then read", [["=", 1, 3]])
+    yield from _update_row("assign", [["=", 1, 10]])
+    yield from _update_row("add", [["+", 1, 5]])
+    yield from _update_row("subtract", [["-", 1, 3]])
+    yield from _update_row("add negative", [["+", 2, -5]])
+    yield from _update_row("add float", [["+", 3, 0.25]])
+    yield from _update_row("add int to float", [["+", 3, 1]])
+    yield from _update_row("add decimal to float", [["+", 3, Decimal("0.5")]])
+    yield from _update_row("add decimal", [["+", 8, Decimal("0.001")]])
+    yield from _update_row("subtract int from decimal", [["-", 8, 1]])
+    yield from _update_row("and", [["=", 1, 0b1110], ["&", 1, 0b0111]], key=2)
+    yield from _update_row("and alone", [["&", 1, 12]])
+    yield from _update_row("or", [["|", 1, 3]])
+    yield from _update_row("xor", [["^", 1, 1]])
+    yield from _update_row("splice", [[":", 5, 0, 0, "hello "]])
+    yield from _update_row("splice cut", [[":", 5, 0, 2, "HE"]])
+    yield from _update_row("splice negative", [[":", 5, -1, 1, "END"]])
+    yield from _update_row("splice beyond", [[":", 5, 100, 1, "!"]])
+    yield from _update_row("splice negative length", [[":", 5, 0, -3, "_"]])
+    yield from _update_row("append", [["!", -1, "last"]])
+    yield from _update_row("append more", [["!", 15, "later"]])
+    yield from _update_row("insert in the middle", [["!", 14, {"mid": 1}]])
+    yield from _update_row("delete last", [["#", -1, 1]])
+    yield from _update_row("delete two", [["#", 12, 2]])
+    yield from _update_row("delete beyond", [["#", 13, 100]])
+    yield from _update_row("assign past the end", [["=", 13, "again"]])
+    yield from _update_row("negative field", [["=", -1, "minus one"]])
+    yield from _update_row("by name", [["=", "s", "named"], ["+", "u", 1]])
+    yield from _update_row("by path", [["=", "m.k", 5]])
+    yield from _update_row("by path index", [["=", "arr[1]", 5]])
+    yield from _update_row("by deep path", [["=", "[12][2][1]", "deep"]])
+    yield from _update_row("insert by path", [["!", "m.x", 1]])
+    yield from _update_row("delete by path", [["#", "m.x", 1]])
+    yield from _update_row("several", [["=", 1, 1], ["=", 2, 2], ["=", 5, "x"]])
+    yield from _update_row("base 1", [["=", 2, 42]], base=1)
+    yield from _update_row("base 1 add", [["+", 2, 1], ["-", 3, 1]], base=1)
+    yield from _update_row("no ops", [])
+    yield from _update_row("nothing there", [["=", 1, 1]], key=999)
+    yield from _update_row("nil over nullable", [["=", 1, None]])
+    yield from _update_row("assign then read", [["=", 1, 3]])
     yield call("update left", "select", space=TYPES, key=[1], iterator="EQ")
 
 
@@ -117,6 +119,7 @@ def _update_errors() -> Iterator[Call]:
         "more than 4000 operations": [["=", 1, 1]] * 4001,
     }
     for name, ops in cases.items():
+        yield call(f"row for the error {name}", "replace", space=TYPES, tuple=FULL)
         only = (
             ("raw",)
             if "ops" in name or name in ("not an array", "operation not a string", "no arguments", "field not a number")
@@ -127,7 +130,7 @@ def _update_errors() -> Iterator[Call]:
     yield call("update error wrong key", "update", space=TYPES, key=["x"], ops=[["=", 1, 1]])
     yield call("update error by non-unique", "update", space=WORDS, index=1, key=["two"], ops=[["=", 2, 1]])
     yield call("update error no index", "update", space=WORDS, index=9, key=["two"], ops=[["=", 2, 1]])
-    yield call("update errors changed nothing", "select", space=TYPES, key=[1], iterator="EQ")
+    yield call("update of the last error", "select", space=TYPES, key=[1], iterator="EQ")
 
 
 def _upsert() -> Iterator[Call]:
@@ -146,6 +149,7 @@ def _upsert() -> Iterator[Call]:
         "delete": [["#", 3, 1]],
     }
     for name, ops in cases.items():
+        yield call(f"row for the upsert {name}", "replace", space=WORDS, tuple=[70, "seventy", 7])
         yield call(f"upsert {name}", "upsert", space=WORDS, tuple=[70, "x"], ops=ops)
         yield call(f"upsert {name} seen", "select", space=WORDS, key=[70], iterator="EQ")
     yield call("upsert bad tuple", "upsert", space=WORDS, tuple=["x", "y"], ops=[["=", 1, "a"]])
