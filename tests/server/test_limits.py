@@ -82,6 +82,35 @@ def test_too_many_requests_in_flight_stop_reading_in_turn() -> None:
     in_simulation(test)
 
 
+def test_all_that_stopped_go_on_even_if_they_ask_for_nothing_that_counts() -> None:
+    """More connections were stopped than requests come to an end: each wakes the next one."""
+
+    async def test(box: Box) -> None:
+        box.options.assign({"net_msg_max": 2})
+        event = box.world.tasks.event()
+
+        async def wait(session: Any, txn: Any) -> None:
+            await event.wait()
+
+        box.procedures.named["wait"] = wait
+        busy = box.connect()
+        others = [box.connect() for _ in range(20)]
+        gone = box.connect()
+        busy.say(*[busy.packet(Type.CALL, {Key.FUNCTION_NAME: "wait", Key.TUPLE: []}) for _ in range(3)])
+        for client in (gone, *others):
+            client.send(Type.PING)
+            client.session.drained()
+            assert client.link.is_paused
+        gone.disconnect()
+        event.set()
+        await box.world.tasks.sleep(0.1)
+        assert len(busy.replies()) == 3
+        assert [len(client.replies()) for client in others] == [1] * 20
+        assert not any(client.link.is_paused for client in others)
+
+    in_simulation(test)
+
+
 def test_a_stream_that_waits_stops_reading_when_enough_has_come() -> None:
     async def test(box: Box) -> None:
         client = box.connect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from headwater.box.events import SHUTDOWN
@@ -35,8 +34,8 @@ class IprotoServer:
         self.in_flight = 0
         """Requests in streams and procedures that are not answered yet."""
         self._listeners: list[Listener] = []
-        self._stopped: deque[Session] = deque()
-        """Connections that stopped reading because of `net_msg_max`, oldest first."""
+        self._stopped: dict[int, Session] = {}
+        """Connections that stopped reading because of `net_msg_max`, by id, oldest first."""
         self._last_id = 0
         self._timer: Timer | None = None
         self._is_closing = False
@@ -121,15 +120,20 @@ class IprotoServer:
     def did(self) -> None:
         self.in_flight -= 1
         self.box.stats.net.leave("REQUESTS_IN_PROGRESS")
+        self.wake_next()
+
+    def wake_next(self) -> None:
+        """Of those that stopped, the one that waits longest. It may fill the server up again; when it has taken what
+        it wants it calls this for the next one, which nobody else may do."""
         while self._stopped and not self.is_full:
-            session = self._stopped.popleft()
+            session = self._stopped.pop(next(iter(self._stopped)))
             if not session.is_closed:
                 session.wake()
                 break
 
     def stop(self, session: Session) -> None:
         self._warn("stopping input on connection %s, net_msg_max limit is reached", session.peer)
-        self._stopped.append(session)
+        self._stopped[session.id] = session
 
     def _warn(self, words: str, *args: object) -> None:
         """At most once a tick."""

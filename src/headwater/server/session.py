@@ -441,16 +441,16 @@ class Session:
         self._server.box.world.tasks.soon(self._resume)
 
     def _resume(self) -> None:
-        """Serve what was kept, then read on."""
+        """Serve what was kept, then read on; then it is the turn of others that were stopped."""
         link = self.outbox.link
-        if not self._is_paused or link is None or self._is_choked():
-            return
-        self._is_paused = False
-        if self._pieces and self._have >= self._wanted:
-            self._memtx.timestamp = self._clock.time()
-            self._process(self._take())
-        if not self._is_paused:
-            link.resume_reading()
+        if self._is_paused and link is not None and not self._is_choked():
+            self._is_paused = False
+            if self._pieces and self._have >= self._wanted:
+                self._memtx.timestamp = self._clock.time()
+                self._process(self._take())
+            if not self._is_paused:
+                link.resume_reading()
+        self._server.wake_next()
 
 
 def _packet_end(data: bytes, at: int, end: int) -> int:
