@@ -37,6 +37,9 @@ class HandJournal:
         self.full = False
         self.is_automatic = False
         """Write at once."""
+        self.on_written: Callable[[], object] = lambda: None
+        self.on_undone: Callable[[], object] = lambda: None
+        """Before anybody is told."""
         self._memtx = memtx
         self._written = memtx.undo_end
         self._lsn = memtx.vclock
@@ -68,6 +71,7 @@ class HandJournal:
         self._memtx.rollback_to(self._written)
         for id, lsn in enumerate(self._lsn):
             self._memtx.set_lsn(id, lsn)
+        self.on_undone()
         self._tell(er(Er.WAL_IO))
 
     @property
@@ -79,6 +83,7 @@ class HandJournal:
         self._written = self._memtx.undo_end
         self._memtx.confirm_to(self._written)
         self._lsn = self._memtx.vclock
+        self.on_written()
 
     def _tell(self, error: BoxError | None) -> None:
         waiters, self._waiters = self._waiters, []

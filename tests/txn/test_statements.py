@@ -423,6 +423,23 @@ def test_time_runs_from_begin(full: Node) -> None:
     assert len(full.tasks.timers) == 2, "nobody waits a hundred years"
 
 
+def test_local_rows_alone_cannot_be_synchronous(full: Node) -> None:
+    full.make_space(600, "here", group_id=1)
+    full.make_index(600, 0, "pk", [[0, "unsigned"]])
+    full.rows()
+    txn = full.begin()
+    txn.is_sync = True
+    full.insert("here", 1, txn=txn)
+    with pytest.raises(IllegalParams, match="fully local"):
+        full.statements.commit(txn)
+    assert full.rows() == []
+    txn = full.begin()
+    txn.is_sync = True
+    full.insert("t", 7, "n7", 7, txn=txn)
+    full.statements.commit(txn)
+    assert len(full.rows()) == 1
+
+
 def test_levels_of_begin(full: Node) -> None:
     full.options.assign({"txn_isolation": "read-committed"})
     assert full.begin().isolation == 1

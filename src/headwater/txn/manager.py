@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from headwater.errors import Er, er
+from headwater.errors import Er, IllegalParams, er
 from headwater.kernels import DuplicateKey, FormatViolation, Memtx
 from headwater.store.space import Space
 from headwater.txn.base import PRIMARY, Change, index_of, kernel_of
 from headwater.txn.direct import DirectTxn
 from headwater.txn.interactive import InteractiveTxn, Status
 from headwater.txn.isolation import Isolation
+from headwater.txn.rows import GROUP_LOCAL
 from headwater.txn.tracker import Tracker
 from headwater.typing import SpaceId
 
@@ -74,6 +75,8 @@ class Txns:
         self._finish(txn, Status.ROLLED_BACK)
 
     def _apply(self, txn: InteractiveTxn) -> None:
+        if txn.is_sync and txn.rows and all(row.group_id == GROUP_LOCAL for row in txn.rows):
+            raise IllegalParams("An attempt to commit a fully local transaction synchronously")
         direct = self.direct()
         try:
             for change in txn.changes:
@@ -119,7 +122,12 @@ class Txns:
 
     def schema_changes(self, space_id: SpaceId) -> None:
         """Before the definition of a space changes: nobody who has seen it can go on (memtx_tx.c,
-        memtx_tx_invalidate_space)."""
+        memtx_tx_invalidate_space). If the journal takes the change back, nor can who has seen what came of it."""
+        self._nobody_goes_on(space_id)
+        if self.memtx.undo_enabled:
+            self.memtx.push_undo(partial(self._nobody_goes_on, space_id))
+
+    def _nobody_goes_on(self, space_id: SpaceId) -> None:
         tracker = self._trackers.get(space_id)
         if tracker is None:
             return
@@ -195,7 +203,7 @@ class Txns:
     def watch_unclean(self, tracker: Tracker) -> bool:
         """Is something that was prepared before tracking began, and that the tracker did not see, not yet confirmed?
         Then a record in the undo queue, behind it, tells what becomes of it."""
-        if tracker.kernel.unconfirmed == 0:
+        if tracker.is_settled:
             tracker.cleared()
         elif not tracker.watched:
             tracker.watched = True

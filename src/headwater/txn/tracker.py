@@ -43,11 +43,16 @@ class Tracker:
         """The last transaction that changed the space while it was tracked."""
         self.users: dict[int, InteractiveTxn] = {}
         """Transactions that have read or written here, by id."""
-        self.clean = self.kernel.unconfirmed == 0
+        self.clean = not space.is_unconfirmed
         self.watched = False
         """What was prepared before tracking began is confirmed, or there was nothing."""
         self._space = space
         space.hold_fast()
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing that is seen here can be lost."""
+        return not self._space.is_unconfirmed
 
     def cleared(self) -> None:
         self.clean = True
