@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import random
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
+    """What stands behind `--` is for libFuzzer."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target", nargs="?", default="all", choices=["all", *TARGETS])
     parser.add_argument("--list", action="store_true", help="names of the targets")
@@ -46,8 +48,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--replay", type=Path, help="run one input again")
     parser.add_argument("--atheris", action="store_true")
-    parser.add_argument("rest", nargs="*", help="after --: options of libFuzzer")
-    return parser.parse_args()
+    given = sys.argv[1:]
+    cut = given.index("--") if "--" in given else len(given)
+    options = parser.parse_args(given[:cut])
+    options.rest = given[cut + 1 :]
+    return options
 
 
 def _run(name: str, seconds: float, seed: int) -> int:
@@ -83,8 +88,11 @@ def _atheris(target: Target, rest: list[str]) -> int:
         print("atheris is not installed: pip install atheris", file=sys.stderr)
         return 2
     atheris.instrument_all()
-    atheris.Setup([sys.argv[0], *rest], lambda data: check(target, data) and None)
-    atheris.Fuzz()
+    with tempfile.TemporaryDirectory(prefix="headwater-fuzz-") as corpus:
+        for number, seed in enumerate(target.seeds()):
+            (Path(corpus) / f"seed-{number}").write_bytes(seed)
+        atheris.Setup([sys.argv[0], *rest, corpus], lambda data: check(target, data) and None)
+        atheris.Fuzz()
     return 0
 
 
