@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.support import iproto
-from tests.support.subjects import STAND_IN
+from tests.support.subjects import speaks_lua
 
 KEYS = 300
 """Keys a writer of single rows uses: few, so that states stay small and keys are written again."""
@@ -54,6 +54,8 @@ class Writer:
         """Sent, not yet acknowledged, oldest first."""
         self.acked = 0
         self.sent = 0
+        self.lua = False
+        """The server is a 2.6.0, which has no streams."""
         self._replies_left = 0
 
     def operation(self, n: int, state: State) -> Operation:
@@ -157,7 +159,8 @@ class SingleRows(Writer):
 
 
 class Transactions(Writer):
-    """Transactions of several rows `[group, i, n]`, over a stream; all rows of a group carry one n, always."""
+    """Transactions of several rows `[group, i, n]`, over one stream, whose requests are done in order; all rows of a
+    group carry one n, always."""
 
     def key(self, row: Sequence[object]) -> tuple[int, ...]:
         return int(row[0]), int(row[1])  # type: ignore[call-overload]
@@ -167,11 +170,11 @@ class Transactions(Writer):
         group = dice.randrange(GROUPS)
         rows: list[list[object]] = [[group, i, n] for i in range(GROUP_ROWS)]
         effect: dict[tuple[int, ...], list[object] | None] = {(group, i): row for i, row in enumerate(rows)}
-        if STAND_IN:
+        if self.lua:
             text = "local s, rows = ... box.begin() for _, r in pairs(rows) do box.space[s]:replace(r) end box.commit()"
             body = {iproto.EXPR: text, iproto.TUPLE: [self.space, rows]}
             return Operation(iproto.request(iproto.EVAL, body, n + 1), 1, effect)
-        stream = 1 + n % 7
+        stream = 1
         packets = iproto.request(iproto.BEGIN, {}, n + 1, stream)
         for row in rows:
             packets += iproto.request(iproto.REPLACE, {iproto.SPACE_ID: self.space, iproto.TUPLE: row}, n + 1, stream)
@@ -206,6 +209,7 @@ class Load:
         self.lines: list[_Line] = []
         for writer in writers:
             connection = iproto.Connection(*address)
+            writer.lua = speaks_lua(connection)
             connection.socket.setblocking(False)
             self.lines.append(_Line(writer, connection.socket))
 

@@ -92,6 +92,10 @@ def load(path: Path) -> list[dict[str, Any]]:
 def as_json(value: Any) -> Any:
     """A value read over the wire as `xlog.pairs` and `json.encode` print it."""
     match value:
+        case msgpack.ExtType(code=4, data=data):
+            return datetime_text(data)
+        case msgpack.ExtType(code=6, data=data):
+            return interval_text(data)
         case bool() | None | str() | int():
             return value
         case float():
@@ -106,10 +110,6 @@ def as_json(value: Any) -> Any:
             return [as_json(item) for item in value]
         case dict():
             return {str(key): as_json(item) for key, item in value.items()}
-        case msgpack.ExtType(code=4, data=data):
-            return datetime_text(data)
-        case msgpack.ExtType(code=6, data=data):
-            return interval_text(data)
     raise TypeError(f"no JSON for {value!r}")
 
 

@@ -27,8 +27,8 @@ def unpack_decimal(data: bytes) -> Decimal:
     unpacker.feed(data)
     scale = unpacker.unpack()
     digits = data[unpacker.tell() :].hex()
-    number = Decimal((1 if digits[-1] in "bd" else 0, tuple(map(int, digits[:-1].lstrip("0") or "0")), 0))
-    return number.scaleb(-scale)
+    sign = 1 if digits[-1] in "bd" else 0
+    return Decimal((sign, tuple(map(int, digits[:-1].lstrip("0") or "0")), -scale))
 
 
 def default(value: object) -> msgpack.ExtType:
