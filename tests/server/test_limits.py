@@ -158,6 +158,24 @@ def test_a_large_packet_is_put_together_once(client: Client) -> None:
     assert client.replies()[0].code is None
 
 
+def test_the_compiled_path_keeps_to_the_limits_of_the_store(client: Client) -> None:
+    box = client.box
+    box.options.assign({"memtx_max_tuple_size": 1000})
+    client.insert(1, "x" * 2000)
+    assert client.replies()[0].code == Er.MEMTX_MAX_TUPLE_SIZE
+    client.insert(1, "x" * 500)
+    box.journal.write()
+    assert client.replies()[0].code is None
+    box.options.assign({"memtx_memory": box.memtx.bytes_used - 1})
+    client.insert(2, "y")
+    assert client.replies()[0].code == Er.MEMORY_ISSUE
+    client.send(Type.DELETE, {Key.SPACE_ID: 512, Key.KEY: [1]})
+    box.journal.write()
+    client.insert(2, "y")
+    box.journal.write()
+    assert [reply.code for reply in client.replies()] == [None, None]
+
+
 # ---- time ------------------------------------------------------------------------------------------------
 
 

@@ -188,6 +188,16 @@ def test_too_large_a_tuple_is_refused(node: Node) -> None:
     refused(Er.MEMTX_MAX_TUPLE_SIZE, node.insert, "t", 1, "x" * 100, 1)
 
 
+def test_a_full_store_takes_no_more_but_lets_go(full: Node) -> None:
+    full.options.assign({"memtx_memory": full.memtx.bytes_used + 10})
+    error = refused(Er.MEMORY_ISSUE, full.insert, "t", 9, "x" * 50, 1)
+    assert error.type_name == "OutOfMemory"
+    refused(Er.MEMORY_ISSUE, full.update, "t", [1], [["=", 1, "y" * 50]])
+    refused(Er.MEMORY_ISSUE, full.upsert, "t", [9, "x" * 50, 1], [])
+    full.delete("t", [1])
+    full.statements.apply([Row(Type.INSERT, 2, 0, 1, body=b"\x82\x10\xcd\x02\x00\x21" + pack([9, "x" * 50, 1]))])
+
+
 def test_views_are_read_only_and_show_what_the_user_may_see(full: Node) -> None:
     refused(Er.VIEW_IS_RO, full.replace, 281, 1)
     user = full.make_user(40, "joe")

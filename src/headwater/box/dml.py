@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwater.box.body import dml_body, key_body, tuple_body
 from headwater.box.select import tell_index, tell_key, tell_space, validate_iterator
-from headwater.errors import BoxError, Er, er
+from headwater.errors import BoxError, Er, OutOfMemory, er
 from headwater.kernels import DuplicateKey, FormatViolation, KeyViolation, TupleFormat, mp_array_fields
 from headwater.options import Options
 from headwater.store import system
@@ -144,7 +144,7 @@ class Dml:
 
     def _prepared(self, statement: Statement, new: bytes) -> bytes:
         """With the next number of the sequence, with defaults."""
-        self._check_size(new)
+        self._check_size(statement, new)
         return self._schema.prepare(statement.space, new, statement.ctx)
 
     @staticmethod
@@ -165,7 +165,7 @@ class Dml:
         if old is None:
             self._nothing_found(statement)
             return
-        new = self._updated(space, old, request)
+        new = self._updated(statement, old)
         try:
             self._change(txn, space, old, new)
         except FormatViolation as violation:
@@ -173,7 +173,8 @@ class Dml:
         statement.old, statement.new, statement.result = old, new, new
         self._bind_to_primary(statement, old)
 
-    def _updated(self, space: Space, old: bytes, request: Request) -> bytes:
+    def _updated(self, statement: Statement, old: bytes) -> bytes:
+        space, request = statement.space, statement.request
         assert request.tuple is not None
         types = [field.type for field in space.format.fields]
         names = _numbers(space)
@@ -181,7 +182,7 @@ class Dml:
             new = apply_update(request.tuple, old, names, request.index_base, types, self._options.memtx_max_tuple_size)
         except BoxError as error:
             raise tell_index(error, space, space.index(request.index_id)) from None
-        self._check_size(new)
+        self._check_size(statement, new)
         return new
 
     def _change(self, txn: Transaction, space: Space, old: bytes, new: bytes) -> None:
@@ -228,7 +229,7 @@ class Dml:
     def _with_defaults(self, statement: Statement) -> bytes:
         given = statement.request.tuple
         assert given is not None
-        self._check_size(given)
+        self._check_size(statement, given)
         return given if statement.ctx.source.is_recovery else statement.space.with_defaults(given)
 
     def _upsert_on(self, statement: Statement, old: bytes) -> None:
@@ -243,7 +244,7 @@ class Dml:
             raise tell_space(error, space) from None
         for fault in skipped:
             log.error("UPSERT operation failed: %s", fault.message)
-        self._check_size(new)
+        self._check_size(statement, new)
         self._check_format(space, new)
         if not keeps_key(index_of(kernel_of(space), PRIMARY).key_def, old, new):
             log.error("%s", er(Er.CANT_UPDATE_PRIMARY_KEY, space.name, int(space.id), old, new).message)
@@ -357,7 +358,7 @@ class Dml:
             old = txn.get(space, index.id, self._exact_key(space, index, request.key))
             if old is None or request.type == Type.DELETE:
                 return old, None
-            return old, self._updated(space, old, request)
+            return old, self._updated(statement, old)
         if request.type not in (Type.INSERT, Type.REPLACE, Type.UPSERT) or request.tuple is None:
             return None, None
         is_upsert = request.type == Type.UPSERT
@@ -414,10 +415,16 @@ class Dml:
     def _format_error(space: Space, violation: FormatViolation, data: bytes) -> BoxError:
         return format_error(violation, space.names, data)
 
-    def _check_size(self, data: bytes) -> None:
-        """memtx_engine.cc, memtx_tuple_new"""
-        if len(data) > self._options.memtx_max_tuple_size:
-            raise er(Er.MEMTX_MAX_TUPLE_SIZE, len(data), self._options.memtx_max_tuple_size)
+    def _check_size(self, statement: Statement, data: bytes) -> None:
+        """Is the tuple too large, or the store full (memtx_engine.cc, memtx_tuple_new)? What is in the files or in
+        other nodes is let in."""
+        if statement.ctx.source is not Source.CLIENT:
+            return
+        options = self._options
+        if len(data) > options.memtx_max_tuple_size:
+            raise er(Er.MEMTX_MAX_TUPLE_SIZE, len(data), options.memtx_max_tuple_size)
+        if self._schema.memtx.bytes_used + len(data) > options.memtx_memory:
+            raise OutOfMemory(len(data), "slab allocator", "memtx_tuple")
 
 
 def _numbers(space: Space) -> dict[str, int]:

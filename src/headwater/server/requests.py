@@ -239,4 +239,4 @@ class Requests:
 
 def _is_unconfirmed(space: Space | None) -> bool:
     """May what was read there still be lost? Views read several spaces."""
-    return space is None or space.kernel is None or space.kernel.unconfirmed > 0
+    return space is None or space.kernel is None or space.is_unconfirmed

@@ -48,7 +48,7 @@ class Session:
         "_have",
         "_is_paused",
         "_journal",
-        "_memtx",
+        "_memtx", "_options",
         "_pieces",
         "_read_only",
         "_run",
@@ -92,6 +92,7 @@ class Session:
         """Of requests in streams that are not answered."""
         self._server = server
         self._memtx = box.memtx
+        self._options = box.options
         self._run = box.memtx.run
         self._journal = box.journal
         self._read_only = box.read_only
@@ -221,11 +222,16 @@ class Session:
                 outbox.sent = 0
 
     def _run_plain(self, data: bytes, at: int, end: int) -> int:
-        """As far as the compiled path goes."""
+        """As far as the compiled path goes. It does not know how large a tuple or the store may be: where one of both
+        may be too large, it is told not to write, and the ordinary path judges."""
         token = self.user.token
         if token < 0:
             return at
-        stop, replies, served, waits = self._run(data, at, end, token, self._read_only.active)
+        options, memtx = self._options, self._memtx
+        no_writes = (
+            self._read_only.active or end - at > options.memtx_max_tuple_size or memtx.bytes_used > options.memtx_memory
+        )
+        stop, replies, served, waits = self._run(data, at, end, token, no_writes)
         if served:
             self.has_asked = True
             self._stats.add("REQUESTS", served)
@@ -286,7 +292,7 @@ class Session:
 
     def _split(self, data: bytes, at: int, end: int) -> tuple[int, int] | None:
         """`wire.request.split` with the limit that holds for this user."""
-        options = self._server.box.options
+        options = self._options
         if self.user.id != GUEST:
             return split(data, at, end, options.max_packet)
         try:
