@@ -243,6 +243,8 @@ class Recovery:
         if order is not Order.LESS:
             words = f"rows up to {reached} lie behind the beginning of '{following.path}' at {following.vclock}"
             return XlogError(words, path=feed.path)
+        if feed.bad is not None and feed.tail is Tail.REFUSE:
+            return feed.bad
         gap = XlogGapError.between(reached.signature, str(reached), following.vclock.signature, str(following.vclock))
         gap.cause = feed.bad
         return gap

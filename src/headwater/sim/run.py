@@ -12,7 +12,7 @@ from headwater.sim.faults import FaultPlan
 from headwater.sim.process import Crashed
 from headwater.sim.storage import Storage
 from headwater.sim.workload import Workload
-from headwater.sim.world import Simulation
+from headwater.sim.world import Simulation, SimWorld
 
 STEPS = 60
 LIVES = 7
