@@ -133,8 +133,8 @@ class Life:
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end the node, SIGUSR1 makes a snapshot, as in Tarantool (main.cc). SIGHUP would begin a new
-        log file there; here the next line does, once the file was moved."""
+        """SIGTERM and SIGINT end the node, SIGUSR1 makes a snapshot, as in Tarantool (main.cc). SIGHUP begins a new
+        log file there; here the next line does so once the file was moved."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         loop.add_signal_handler(signal.SIGTERM, self._end, "SIGTERM")

@@ -13,6 +13,7 @@ from headwater.cli.shell.language import META, Call, Command, Meta, Read, Write
 from headwater.errors import HeadwaterError
 
 SYSTEM_ID_MAX = 511
+VINDEX = 289
 SHOWN_LIMIT = 100
 """Tuples that a select shows if it names no limit, at a prompt."""
 
@@ -62,13 +63,20 @@ class Runner:
                 case Write():
                     return await self._write(command)
                 case Call():
-                    return Values(_plain(list(await self._connection.call(command.name, command.args))))
+                    return await self._call(command)
                 case Meta():
                     return await self._meta(command)
         except TarantoolError as error:
             raise RefusedError(str(getattr(error, "message", error))) from error
         except (OSError, TimeoutError) as error:
             raise RefusedError(f"the connection failed: {error}") from error
+
+    async def _call(self, command: Call) -> Values:
+        """Maybe the schema is another one afterwards: the connector then fetches it before the next line needs it."""
+        found = await self._connection.call(command.name, command.args)
+        if found.schema_id > self._connection.schema_id:
+            await self._connection.refetch_schema()
+        return Values(_plain(list(found)))
 
     async def _read(self, command: Read) -> Rows:
         limit = 1 if command.single else command.options.get("limit", self._limit)
@@ -79,13 +87,13 @@ class Runner:
             options["offset"] = command.options["offset"]
         if "iterator" in command.options:
             options["iterator"] = str(command.options["iterator"]).upper()
-        found = await self._connection.select(self._space(command.space), command.key, **options)
+        found = await self._connection.select(await self._space(command.space), command.key, **options)
         rows = [list(row) for row in found]
         cut = not command.single and "limit" not in command.options and limit is not None and len(rows) == limit
         return Rows(self.fields(command.space), _plain(rows), more=cut)
 
     async def _write(self, command: Write) -> Rows:
-        space = self._space(command.space)
+        space = await self._space(command.space)
         key = self._ordered(command.space, command.key)
         operations = [self._operation(command.space, operation) for operation in command.operations]
         index = command.index if command.index is not None else 0
@@ -102,8 +110,13 @@ class Runner:
                 found = await self._connection.upsert(space, key, operations)
         return Rows(self.fields(command.space), _plain([list(row) for row in found]))
 
-    def _space(self, name: str) -> int | str:
-        return int(name) if name.isdigit() else name
+    async def _space(self, name: str) -> int | str:
+        """A name that is not known may be that of a space which somebody else has just made."""
+        if name.isdigit():
+            return int(name)
+        if all(space.name != name for space in self.spaces(system=True)):
+            await self._connection.refetch_schema()
+        return name
 
     def _ordered(self, space: str, tuple: list[Any] | dict[str, Any]) -> list[Any]:
         """A map of field names as a tuple; what it does not name is nil."""
@@ -130,19 +143,18 @@ class Runner:
                 rows = [[space.sid, space.name, space.engine] for space in self.spaces()]
                 return Rows(["id", "name", "engine"], rows)
             case "d":
-                return self._describe(command.argument)
+                return await self._describe(command.argument)
         return Text(help_text())
 
-    def _describe(self, name: str) -> Rows:
+    async def _describe(self, name: str) -> Rows:
         found = next((space for space in self.spaces(system=True) if space.name == name), None)
         if found is None:
             raise RefusedError(f"no space '{name}' is visible" if name else "\\d takes the name of a space")
         fields = found.metadata.fields if found.metadata else ()
         rows = [["field", field.name, field.type, "nullable" if field.is_nullable else ""] for field in fields or ()]
-        for index in sorted(found.indexes.values(), key=lambda index: index.iid):
-            row = ["index", index.name, index.index_type, "unique" if index.unique else ""]
-            if row not in rows:
-                rows.append(row)
+        for index in await self._connection.select(VINDEX, [found.sid]):
+            _, _, index_name, kind, options, *_ = index
+            rows.append(["index", index_name, kind, "unique" if options.get("unique") else ""])
         return Rows(["what", "name", "type", ""], rows)
 
     # ---- the schema, also for completion ---------------------------------------------------------------
