@@ -3,8 +3,10 @@
 cdef struct Apply:
     Mx *mx
     bool_t snapshot
+    bool_t inside          # between the first and the last row of a transaction of several
     uint64_t rows
     Space *dup_space       # of the row that met a duplicate
+    Request row            # the one that met it
     Change change
 
 
@@ -68,35 +70,53 @@ cdef bint apply_put(Apply *a, Space *s, Request *r) noexcept nogil:
     return done == DONE
 
 
-cdef bp apply_all(Apply *a, bp p, bp end, Request *r) noexcept nogil:
-    """Rows from p on until one is not for this path: where that one begins. `r` is that one if it met a duplicate."""
+cdef bint apply_one(Apply *a, bp p, bp end, Request *r) noexcept nogil:
+    """Apply or skip the row at p, or touch nothing and say no."""
     cdef Mx *mx = a.mx
     cdef Space *s
-    cdef bp after
-    cdef bint inside = False
-    while p < end:
-        after = read_row(p, end, r)
-        if after == NULL or not apply_known(r):
-            break
-        if not a.snapshot and r.lsn != 0 and <int64_t> r.lsn <= mx.vclock[r.replica_id]:
-            p = after
-            a.rows += 1
-            continue
-        s = apply_space(mx, r)
-        if s == NULL:
-            break
-        if r.flags & (FLAG_WAIT_SYNC | FLAG_WAIT_ACK):
-            break
-        if r.in_tsn and not inside:
-            if not apply_transaction(mx, p, end):
+    if not apply_known(r):
+        return False
+    if not a.snapshot and r.lsn != 0 and <int64_t> r.lsn <= mx.vclock[r.replica_id]:
+        return True
+    s = apply_space(mx, r)
+    if s == NULL or r.flags & (FLAG_WAIT_SYNC | FLAG_WAIT_ACK):
+        return False
+    if r.in_tsn and not a.inside:
+        if not apply_transaction(mx, p, end):
+            return False
+        a.inside = True
+    if not (apply_delete(s, r) if r.type == TYPE_DELETE else apply_put(a, s, r)):
+        return False
+    if r.in_tsn and r.flags & FLAG_COMMIT:
+        a.inside = False
+    if not a.snapshot and r.lsn != 0:
+        mx.vclock[r.replica_id] = <int64_t> r.lsn
+    return True
+
+
+cdef bp apply_all(Apply *a, bp p, bp end) noexcept nogil:
+    """Rows from p on until one is not for this path: where that one begins. `a.row` is that one, if it met a duplicate."""
+    cdef Request r[AHEAD]
+    cdef bp after[AHEAD]
+    cdef Lookahead look
+    cdef uint32_t n, i
+    cdef bp at
+    while True:
+        n = 0
+        at = p
+        look.n = 0
+        while n < AHEAD and at < end:
+            after[n] = at = read_row(at, end, &r[n])
+            if at == NULL:
                 break
-            inside = True
-        if not (apply_delete(s, r) if r.type == TYPE_DELETE else apply_put(a, s, r)):
-            break
-        if r.in_tsn and r.flags & FLAG_COMMIT:
-            inside = False
-        if not a.snapshot and r.lsn != 0:
-            mx.vclock[r.replica_id] = <int64_t> r.lsn
-        p = after
-        a.rows += 1
-    return p
+            ahead_request(&look, a.mx, &r[n])
+            n += 1
+        ahead_fetch(&look)
+        for i in range(n):
+            if not apply_one(a, p, end, &r[i]):
+                a.row = r[i]
+                return p
+            p = after[i]
+            a.rows += 1
+        if n < AHEAD:
+            return p

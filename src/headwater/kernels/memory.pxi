@@ -17,10 +17,28 @@ cdef extern from "sys/mman.h" nogil:
     void *MAP_FAILED
     int MADV_DONTNEED
 
+cdef extern from *:
+    """
+    #ifndef MADV_HUGEPAGE
+    #define MADV_HUGEPAGE MADV_NORMAL
+    #endif
+    """
+    int MADV_HUGEPAGE
+
+cdef extern from *:
+    """
+    /* A build for address sanitizers takes every cell from malloc: docs/hacking.md. */
+    #ifndef HEADWATER_MALLOC_CELLS
+    #define HEADWATER_MALLOC_CELLS 0
+    #endif
+    """
+    bint HEADWATER_MALLOC_CELLS
+
 cdef enum:
     SLAB_SIZE = 16384
     SLAB_HEAD = 64
-    REGION_SIZE = 1048576
+    REGION_SIZE = 1048576  # of the first region; each is twice the one before, up to 16 times this
+    HUGE_SIZE = 2097152    # larger regions are aligned to this, for the sake of the address translation cache
     CELL_STEP = 8
     CELL_MAX = 1024        # larger ones come from malloc
     CELL_CLASSES = 129
@@ -37,7 +55,8 @@ cdef struct Slab:
 cdef struct Region:
     Region *next
     void *base
-    size_t size
+    size_t size            # that slabs are cut from
+    size_t mapped
 
 cdef struct Tuple:
     uint32_t meta          # references | pending << 7 | epoch of birth << 8
@@ -149,8 +168,7 @@ cdef bint region_add(Mx *mx) noexcept nogil:
     """More memory to cut slabs from."""
     cdef size_t size = REGION_SIZE
     cdef Region *region
-    cdef uint64_t base
-    cdef uint64_t aligned
+    cdef uint64_t step
     cdef void *p
     if mx.regions != NULL and mx.regions.size < 16 * REGION_SIZE:
         size = mx.regions.size * 2
@@ -159,18 +177,20 @@ cdef bint region_add(Mx *mx) noexcept nogil:
     region = <Region *> malloc(sizeof(Region))
     if region == NULL:
         return False
-    p = mmap(NULL, size + SLAB_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    step = HUGE_SIZE if size > HUGE_SIZE else SLAB_SIZE
+    p = mmap(NULL, size + step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     if p == MAP_FAILED:
         free(region)
         return False
-    base = <uint64_t> p
-    aligned = (base + SLAB_SIZE - 1) & ~<uint64_t> (SLAB_SIZE - 1)
     region.base = p
     region.size = size
+    region.mapped = size + step
     region.next = mx.regions
     mx.regions = region
-    mx.region_at = <uint8_t *> aligned
+    mx.region_at = <uint8_t *> ((<uint64_t> p + step - 1) & ~(step - 1))
     mx.region_end = mx.region_at + size
+    if step == HUGE_SIZE:
+        madvise(mx.region_at, size, MADV_HUGEPAGE)
     return True
 
 
@@ -211,6 +231,9 @@ cdef inline void *cell_alloc(Mx *mx, uint32_t size) noexcept nogil:
     """`size` is a cell_size of at most CELL_MAX."""
     cdef Slab *slab = mx.partial[size // CELL_STEP]
     cdef void *cell
+    if HEADWATER_MALLOC_CELLS:
+        mx.used += size
+        return malloc(size)
     if slab == NULL:
         slab = slab_new(mx, size)
         if slab == NULL:
@@ -238,8 +261,12 @@ cdef void slab_idle(Mx *mx, Slab *slab) noexcept nogil:
     mx.idle_count += 1
 
 
-cdef inline void cell_free(Mx *mx, void *cell) noexcept nogil:
+cdef inline void cell_free(Mx *mx, void *cell, uint32_t size) noexcept nogil:
     cdef Slab *slab = <Slab *> (<uint64_t> cell & ~<uint64_t> (SLAB_SIZE - 1))
+    if HEADWATER_MALLOC_CELLS:
+        mx.used -= size
+        free(cell)
+        return
     if slab.free_cell == NULL and slab.fresh + slab.size > SLAB_SIZE:
         slab.prev = NULL
         slab.next = mx.partial[slab.size // CELL_STEP]
@@ -307,7 +334,7 @@ cdef inline Tuple *tuple_new(Mx *mx, bp data, uint32_t size) noexcept nogil:
 cdef void tuple_free(Mx *mx, Tuple *t) noexcept nogil:
     cdef size_t whole = cell_size(<size_t> t.size + TUPLE_HEAD)
     if whole <= CELL_MAX:
-        cell_free(mx, t)
+        cell_free(mx, t, <uint32_t> whole)
     else:
         mx.used -= whole
         free(t)
@@ -359,8 +386,8 @@ cdef inline Page *page_alloc(Mx *mx, uint32_t level) noexcept nogil:
 
 
 cdef void page_free(Mx *mx, Page *page) noexcept nogil:
-    if mx.pages_count >= PAGES_IDLE:
-        cell_free(mx, page)
+    if mx.pages_count >= PAGES_IDLE or HEADWATER_MALLOC_CELLS:
+        cell_free(mx, page, PAGE_SIZE)
         return
     (<void **> page)[0] = mx.pages
     mx.pages = page
@@ -479,6 +506,7 @@ cdef Mx *mx_new() noexcept:
 cdef void mx_unref(Mx *mx) noexcept:
     """Nothing points here any more: every tree has been destroyed before."""
     cdef Region *region
+    cdef Page *page
     if mx == NULL:
         return
     mx.refs -= 1
@@ -486,10 +514,14 @@ cdef void mx_unref(Mx *mx) noexcept:
         return
     mx.views_count = 0
     retired_sweep(mx)
+    while mx.pages != NULL and HEADWATER_MALLOC_CELLS:
+        page = mx.pages
+        mx.pages = (<Page **> page)[0]
+        free(page)
     while mx.regions != NULL:
         region = mx.regions
         mx.regions = region.next
-        munmap(region.base, region.size + SLAB_SIZE)
+        munmap(region.base, region.mapped)
         free(region)
     free(mx.views)
     free(mx.retired)

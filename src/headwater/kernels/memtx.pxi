@@ -275,7 +275,6 @@ cdef class Memtx:
     def apply(self, data, Py_ssize_t offset, Py_ssize_t end, bint snapshot):
         """Recovery: apply rows of a file: (offset where it stopped, rows taken, skipped ones included)."""
         cdef Apply a
-        cdef Request r
         cdef bool_t undo = self.mx.undo_enabled
         cdef bp start = data_of(data)
         cdef bp p
@@ -283,12 +282,13 @@ cdef class Memtx:
         a.mx = self.mx
         a.snapshot = snapshot
         a.rows = 0
+        a.inside = False
         a.dup_space = NULL
         self.mx.undo_enabled = False
-        p = apply_all(&a, start + offset, start + end, &r)
+        p = apply_all(&a, start + offset, start + end)
         self.mx.undo_enabled = undo
         if a.dup_space != NULL:
-            new = PyBytes_FromStringAndSize(<const char *> r.tuple, r.tuple_end - r.tuple)
+            new = PyBytes_FromStringAndSize(<const char *> a.row.tuple, a.row.tuple_end - a.row.tuple)
             raise DuplicateKey(a.change.dup_index, tuple_bytes(a.change.dup), new, p - start, a.rows)
         return p - start, a.rows
 

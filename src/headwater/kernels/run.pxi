@@ -246,13 +246,27 @@ cdef bint run_one(Run *run, Request *r) noexcept nogil:
 
 cdef bp run_all(Run *run, bp p, bp end, uint64_t *served) noexcept nogil:
     """Requests from p on until one is not for this path: where that one begins."""
-    cdef Request r
-    cdef bp after
+    cdef Request r[AHEAD]
+    cdef bp after[AHEAD]
+    cdef Lookahead look
+    cdef uint32_t n, i
+    cdef bp at
     served[0] = 0
-    while run.mx.reply.size < REPLY_MOST:
-        after = read_frame(p, end, &r, run.mx.schema_version)
-        if after == NULL or not run_one(run, &r):
-            break
-        p = after
-        served[0] += 1
-    return p
+    while True:
+        n = 0
+        at = p
+        look.n = 0
+        while n < AHEAD:
+            after[n] = at = read_frame(at, end, &r[n], run.mx.schema_version)
+            if at == NULL:
+                break
+            ahead_request(&look, run.mx, &r[n])
+            n += 1
+        ahead_fetch(&look)
+        for i in range(n):
+            if run.mx.reply.size >= REPLY_MOST or not run_one(run, &r[i]):
+                return p
+            p = after[i]
+            served[0] += 1
+        if n < AHEAD:
+            return p

@@ -20,6 +20,23 @@ cdef struct Path:
     uint32_t at[HEIGHT_MAX]    # entry in each; in the leaf it may be its count (behind the last)
 
 
+cdef extern from *:
+    void __builtin_prefetch(const void *p) noexcept nogil
+
+
+cdef inline void page_prefetch(Page *page) noexcept nogil:
+    """The hints of a page are about to be searched: fetch their cache lines at once, not one after another."""
+    cdef const uint8_t *p = <const uint8_t *> page
+    __builtin_prefetch(p)
+    __builtin_prefetch(p + 64)
+    __builtin_prefetch(p + 128)
+    __builtin_prefetch(p + 192)
+    __builtin_prefetch(p + 256)
+    __builtin_prefetch(p + 320)
+    __builtin_prefetch(p + 384)
+    __builtin_prefetch(p + 448)
+
+
 cdef inline uint32_t hint_lower(const uint64_t *hint, uint32_t n, uint64_t value) noexcept nogil:
     """First i with hint[i] >= value."""
     cdef const uint64_t *base = hint
@@ -105,6 +122,7 @@ cdef bint tree_lower(Tree *tree, Probe *pr, Path *path) noexcept nogil:
         path.page[level] = page
         path.at[level] = at
         page = inner.kid[at]
+        page_prefetch(page)
         level += 1
     leaf = <Leaf *> page
     path.page[level] = page
@@ -132,6 +150,7 @@ cdef void tree_upper(Tree *tree, Probe *pr, Path *path) noexcept nogil:
         path.page[level] = page
         path.at[level] = at
         page = inner.kid[at]
+        page_prefetch(page)
         level += 1
     leaf = <Leaf *> page
     path.page[level] = page

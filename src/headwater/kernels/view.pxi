@@ -1,8 +1,5 @@
 # Read views: roots of primary indexes of one epoch, and snapshot rows made of them without the GIL.
 
-cdef extern from *:
-    void __builtin_prefetch(const void *p) noexcept nogil
-
 cdef struct ViewSpace:
     Page *root
     uint32_t height
