@@ -192,6 +192,10 @@ def test_dirty_says_that_a_reply_waits_for_the_journal(k: ModuleType) -> None:
     assert run(node, own)[3] is True
     node.rollback_to(node.undo_end - 1)
     assert run(node, own) == (len(own), reply(1, 80, packed([1, "a"])), 1, False)
+    node.push_undo(lambda: None)
+    assert run(node, quiet)[3] is True
+    node.confirm_to(node.undo_end)
+    assert run(node, quiet)[3] is False
 
 
 def test_a_temporary_space_has_no_rows_and_no_lsn(k: ModuleType) -> None:

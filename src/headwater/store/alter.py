@@ -62,7 +62,7 @@ class Alteration:
         except BaseException:
             self._rollback()
             raise
-        self._schema.undo(self._rollback)
+        self._schema.undo_of(self._space, self._rollback)
         self._schema.bump()
 
     def _rollback(self) -> None:

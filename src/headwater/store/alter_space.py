@@ -65,7 +65,7 @@ def _create(schema: Schema, definition: SpaceDef, ctx: Context) -> None:
         if space.kernel is not None:
             schema.memtx.remove_space(space.id)
 
-    schema.undo(rollback)
+    schema.undo_of(space, rollback)
     schema.bump()
 
 

@@ -38,4 +38,4 @@ def _truncate_space(schema: Schema, space: Space) -> None:
     if kernel is None or space.pk is None:
         return
     contents = kernel.detach_all()
-    schema.undo(lambda: kernel.attach_all(contents))
+    schema.undo_of(space, lambda: kernel.attach_all(contents))

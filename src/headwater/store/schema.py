@@ -182,6 +182,19 @@ class Schema:
         elif confirm is not None:
             confirm()
 
+    def undo_of(self, space: Space, rollback: Callable[[], None]) -> None:
+        """The way back of a change of a space, whose readers wait until it is written."""
+        space.changing += 1
+
+        def settled() -> None:
+            space.changing -= 1
+
+        def back() -> None:
+            settled()
+            rollback()
+
+        self.undo(back, settled)
+
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)

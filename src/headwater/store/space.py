@@ -59,6 +59,7 @@ class Space:
         "_fast_holds",
         "access",
         "before_replace",
+        "changing",
         "definition",
         "format",
         "indexes",
@@ -84,6 +85,8 @@ class Space:
         """Called in order after a change; one that raises takes the statement back."""
         self.sequence: NumberSequence | None = None
         self.sequence_field = 0
+        self.changing = 0
+        """Changes of its definition, and truncations, that are prepared and not yet written."""
         self._fast_holds = 0
 
     # ---- what it is -----------------------------------------------------------------------------------
@@ -135,6 +138,11 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.kernel) if self.kernel is not None else 0
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """May what is read here still be lost?"""
+        return self.changing > 0 or (self.kernel is not None and self.kernel.unconfirmed > 0)
 
     # ---- indexes --------------------------------------------------------------------------------------
 

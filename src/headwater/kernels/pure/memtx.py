@@ -87,6 +87,11 @@ class Memtx:
         elif confirm is not None:
             confirm()
 
+    @property
+    def has_pending_calls(self) -> bool:
+        """May something that a call would take back still be lost?"""
+        return self._undo.calls > 0
+
     def rollback_to(self, position: int) -> None:
         self._undo.rollback_to(position)
 

@@ -80,7 +80,7 @@ def _serve_one(memtx: Memtx, data: bytes, offset: int, end: int, token: int, rea
     if kind != _SELECT and read_only and not space.local and not space.temporary:
         raise OddError
     tuples = _select(space, data, fields) if kind == _SELECT else _write(memtx, space, kind, data, fields)
-    dirty = space.unconfirmed > 0 or kind != _SELECT
+    dirty = space.unconfirmed > 0 or memtx.has_pending_calls or kind != _SELECT
     body = b"".join((b"\x81\x30\xdd", len(tuples).to_bytes(4, "big"), *tuples))
     return _preamble(memtx, sync, len(body)) + body, dirty
 

@@ -40,6 +40,8 @@ class Undo:
     def __init__(self) -> None:
         self._records: deque[_Change | _Calls] = deque()
         self._start = 0
+        self.calls = 0
+        """Records of calls among them."""
 
     @property
     def end(self) -> int:
@@ -51,16 +53,21 @@ class Undo:
 
     def add_calls(self, rollback: Callable[[], None], confirm: Callable[[], None] | None) -> None:
         self._records.append(_Calls(rollback, confirm))
+        self.calls += 1
 
     def rollback_to(self, position: int) -> None:
         if not self._start <= position <= self.end:
             raise ValueError(f"cannot roll back to {position}: records are there from {self._start} to {self.end}")
         while self.end > position:
-            self._records.pop().rollback()
+            self._uncounted(self._records.pop()).rollback()
 
     def confirm_to(self, position: int) -> None:
         if position > self.end:
             raise ValueError(f"cannot confirm to {position}: records are there up to {self.end}")
         while self._start < position:
             self._start += 1
-            self._records.popleft().confirm()
+            self._uncounted(self._records.popleft()).confirm()
+
+    def _uncounted(self, record: _Change | _Calls) -> _Change | _Calls:
+        self.calls -= isinstance(record, _Calls)
+        return record
