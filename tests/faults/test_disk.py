@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -92,25 +93,46 @@ def test_full_disk_in_a_snapshot(servers: Servers, small: Path) -> None:
             assert keys(connection) == done
 
 
-def test_directory_that_cannot_be_written(servers: Servers, small: Path) -> None:
-    """It says so and ends, at the first start and at a later one."""
-    server = servers.subject(small / "data")
-    server.start().stop()
-    names = {path.name: path.read_bytes() for path in (small / "data").iterdir() if path.is_file()}
-    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True)
     try:
-        (small / "data" / "probe").write_bytes(b"")
-        pytest.skip("this file system cannot be made read-only")
-    except OSError:
-        pass
-    try:
-        for place in ("data", "other"):
-            other = servers.subject(small / place)
-            other.prepare = lambda: None  # type: ignore[method-assign]
-            refused_to_start(other)
+        yield
     finally:
-        subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True)
-    assert {path.name: path.read_bytes() for path in (small / "data").iterdir() if path.is_file()} == names
+        subprocess.run(["mount", "-o", "remount,rw", str(path)], check=True)
+
+
+def test_empty_directory_that_cannot_be_written(servers: Servers, small: Path) -> None:
+    """A new node says so and ends."""
+    (small / "data").mkdir()
+    server = servers.subject(small / "data")
+    server.prepare()
+    server.prepare = lambda: None  # type: ignore[method-assign]
+    with read_only(small):
+        assert "Read-only file system" in refused_to_start(server)
+
+
+def test_directory_that_can_no_longer_be_written(servers: Servers, small: Path) -> None:
+    """It ends and says why, or it serves what it has, refuses writes, and takes them when it can write again."""
+    server = servers.subject(small / "data")
+    some_data(server, 10)
+    names = {path.name: path.read_bytes() for path in (small / "data").glob("*.[sx]*")}
+    server.prepare = lambda: None  # type: ignore[method-assign]
+    with read_only(small):
+        if STAND_IN:
+            refused_to_start(server)
+            return
+        server.start()
+        with iproto.Connection(*server.address) as connection:
+            assert keys(connection) == list(range(10))
+            assert connection.ask(iproto.INSERT, {iproto.SPACE_ID: SPACE, iproto.TUPLE: [10]}).code == WAL_IO
+            assert keys(connection) == list(range(10))
+    assert {path.name: path.read_bytes() for path in (small / "data").glob("*.[sx]*")} == names
+    with iproto.Connection(*server.address) as connection:
+        connection.insert(SPACE, [11])
+    server.kill()
+    with server.start(), iproto.Connection(*server.address) as connection:
+        assert keys(connection) == [*range(10), 11]
 
 
 def refused_to_start(server: Server) -> str:

@@ -8,6 +8,7 @@ nobody wrote.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import selectors
 import socket
@@ -214,8 +215,8 @@ class Load:
             self.lines.append(_Line(writer, connection.socket))
 
     def run(self, seconds: float, at_end: Callable[[], object] | None = None) -> bool:
-        """Write for so long, then call `at_end` in the middle of it and drain what still arrives. False if the
-        server closed a connection before the time was over."""
+        """Write for so long, then call `at_end` in the middle of it and drain what still arrives; a write that is
+        refused from then on ends its line. False if the server closed a connection before the time was over."""
         deadline = time.monotonic() + seconds
         alive = True
         with selectors.DefaultSelector() as selector:
@@ -226,7 +227,8 @@ class Load:
         if at_end is not None:
             at_end()
         for line in self.lines:
-            self._drain(line)
+            with contextlib.suppress(*([RefusedError] if at_end is not None else [])):
+                self._drain(line)
         self.close()
         return alive
 
