@@ -153,7 +153,7 @@ def test_a_large_packet_is_put_together_once(client: Client) -> None:
     packet = client.packet(Type.REPLACE, {Key.SPACE_ID: 512, Key.TUPLE: [1, "x" * 900_000]})
     for start in range(0, len(packet), 1000):
         client.say(packet[start : start + 1000])
-        assert len(client.session._pieces) <= start // 1000 + 1
+        assert len(client.session.inbox.pieces) <= start // 1000 + 1
     client.box.journal.write()
     assert client.replies()[0].code is None
 
@@ -191,7 +191,7 @@ def test_who_says_nothing_whole_is_closed_after_the_login_timeout() -> None:
         slow, quick = box.connect(), box.connect()
         quick.send(Type.PING)
         for _ in range(6):
-            slow.say(b"\xce") if not slow.session._pieces else slow.say(b"\x00")
+            slow.say(b"\xce") if not slow.session.inbox else slow.say(b"\x00")
             await box.world.tasks.sleep(1)
             if slow.link.is_closed:
                 break

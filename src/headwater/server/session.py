@@ -18,13 +18,13 @@ from uuid import UUID
 
 from headwater.box.watchers import Watcher
 from headwater.errors import BoxError
+from headwater.server.inbox import Inbox
 from headwater.server.outbox import Outbox, Waiting
 from headwater.server.requests import Later, Outcome
 from headwater.server.stream import Stream
 from headwater.store.users import GUEST, User
 from headwater.wire import greeting, reply
 from headwater.wire.constants import SALT_SIZE, VERSION_ID, Feature, Type
-from headwater.wire.mpread import read_uint
 from headwater.wire.request import Request, decode, split
 from headwater.world import Link, Task
 
@@ -42,34 +42,9 @@ class Session:
     """A `LinkHandler`, and to procedures the one who calls."""
 
     __slots__ = (
-        "_calls",
-        "_clock",
-        "_dropping",
-        "_have",
-        "_is_paused",
-        "_journal",
-        "_memtx", "_options",
-        "_pieces",
-        "_read_only",
-        "_run",
-        "_runs",
-        "_server",
-        "_stats",
-        "_streams",
-        "_wanted",
-        "_watchers",
-        "features",
-        "has_asked",
-        "id",
-        "is_closed",
-        "outbox",
-        "requests",
-        "salt",
-        "seen",
-        "since",
-        "statements",
-        "stream_bytes",
-        "user",
+        "_calls", "_clock", "_dropping", "_is_paused", "_journal", "_memtx", "_options", "_read_only", "_run",
+        "_runs", "_server", "_stats", "_streams", "_watchers", "features", "has_asked", "id", "inbox", "is_closed",
+        "outbox", "requests", "salt", "seen", "since", "statements", "stream_bytes", "user",
     )  # fmt: skip
 
     type = "binary"
@@ -100,12 +75,7 @@ class Session:
         self._stats = box.stats.net
         self._runs = True
         """May the compiled path serve it? Not where tuples carry formats."""
-        self._pieces: list[bytes] = []
-        """What was read and not served: a packet that is not complete, or what came before reading stopped."""
-        self._have = 0
-        """Bytes in it."""
-        self._wanted = 0
-        """It is of no use before there are so many."""
+        self.inbox = Inbox()
         self._is_paused = False
         self._dropping = False
         self._streams: dict[int, Stream] | None = None
@@ -132,12 +102,11 @@ class Session:
             return
         self.seen = self._server.ticks
         self._stats.add("RECEIVED", len(data))
-        if self._pieces or self._is_paused:
-            self._pieces.append(data)
-            self._have += len(data)
-            if self._is_paused or self._have < self._wanted:
+        if self.inbox or self._is_paused:
+            self.inbox.add(data)
+            if self._is_paused or not self.inbox.is_enough:
                 return
-            data = self._take()
+            data = self.inbox.take()
         self._memtx.timestamp = self._clock.time()
         self._process(data)
 
@@ -149,7 +118,7 @@ class Session:
             return
         self.is_closed = True
         self.outbox.drop()
-        self._take()
+        self.inbox.take()
         for key in list(self._watchers or ()):
             self.unwatch(key)
         for stream in list((self._streams or {}).values()):
@@ -198,7 +167,7 @@ class Session:
         try:
             while at < end and not self._dropping:
                 if self._is_choked():
-                    self._keep(data, at, 0)
+                    self.inbox.keep(data, at)
                     break
                 if self._runs and self._server.is_ready:
                     at = self._run_plain(data, at, end)
@@ -206,7 +175,7 @@ class Session:
                         break
                 packet = self._split(data, at, end)
                 if packet is None:
-                    self._keep(data, at, _packet_end(data, at, end) - at)
+                    self.inbox.keep_packet(data, at, end)
                     break
                 self._serve(data, at, *packet)
                 at = packet[1]
@@ -402,18 +371,6 @@ class Session:
 
     # ---- back-pressure -------------------------------------------------------------------------------
 
-    def _keep(self, data: bytes, at: int, wanted: int) -> None:
-        """The rest, until there are `wanted` bytes of it."""
-        self._pieces = [data[at:] if at else data]
-        self._have = len(data) - at
-        self._wanted = wanted
-
-    def _take(self) -> bytes:
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces = []
-        self._have = self._wanted = 0
-        return data
-
     def _is_choked(self) -> bool:
         """Is too much under way? Then reading stops, and whoever is the reason calls `_resume`."""
         server, link = self._server, self.outbox.link
@@ -451,19 +408,9 @@ class Session:
         link = self.outbox.link
         if self._is_paused and link is not None and not self._is_choked():
             self._is_paused = False
-            if self._pieces and self._have >= self._wanted:
+            if self.inbox and self.inbox.is_enough:
                 self._memtx.timestamp = self._clock.time()
-                self._process(self._take())
+                self._process(self.inbox.take())
             if not self._is_paused:
                 link.resume_reading()
         self._server.wake_next()
-
-
-def _packet_end(data: bytes, at: int, end: int) -> int:
-    """Where the packet at `at` will end, which is not complete; a little further if not even its length is there."""
-    code = data[at]
-    head = 1 if code <= 0x7F else 1 + (1 << (code - 0xCC))
-    if at + head > end:
-        return at + head
-    length, after = read_uint(data, at)
-    return after + length
