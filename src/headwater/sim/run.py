@@ -57,8 +57,9 @@ class Run:
             self.simulation.run(self._main())
             if self.simulation.errors:
                 raise Violation(self.simulation.errors[0])
-        except (Violation, AssertionError) as violation:
-            self.report.violation = str(violation) or repr(violation)
+        except Exception as error:
+            # A fiber that is never woken, or an error that the node did not expect, is as bad as lost data.
+            self.report.violation = str(error) if isinstance(error, Violation) else f"unexpected {error!r}"
             self.report.last = list(self.simulation.trace.last)
         finally:
             self.report.acknowledged = self.ledger.acknowledged
