@@ -246,7 +246,7 @@ def test_pages(shop: CallNode) -> None:
     [
         ("box.space.t:insert", [[1, "a", 1]], "Duplicate key exists in unique index"),
         ("box.space.t:insert", [5], "Tuple/Key must be MsgPack array"),
-        ("box.space.t:insert", [], "Usage: space:insert(tuple)"),
+        ("box.space.t:insert", [], "Tuple/Key must be MsgPack array"),
         ("box.space.t:update", [1], "Usage: index:update(key, ops)"),
         ("box.space.t:upsert", [[1, "a", 1], [], 5], "Error: extra argument in upsert call: 5"),
         ("box.space.t:get", ["x"], "Supplied key type of part 0 does not match index part type: expected unsigned"),

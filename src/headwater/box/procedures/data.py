@@ -135,12 +135,12 @@ def delete(ctx: Context, space: Space, index: IndexDef, key: Any = None) -> Pack
 
 def insert(ctx: Context, space: Space, tuple: Any = None) -> Packed | None:
     """space:insert(tuple)"""
-    return ctx.change(Type.INSERT, space.id, tuple=_tuple(tuple, "insert"))
+    return ctx.change(Type.INSERT, space.id, tuple=_tuple(tuple))
 
 
 def replace(ctx: Context, space: Space, tuple: Any = None) -> Packed | None:
     """space:replace(tuple), also called put."""
-    return ctx.change(Type.REPLACE, space.id, tuple=_tuple(tuple, "replace"))
+    return ctx.change(Type.REPLACE, space.id, tuple=_tuple(tuple))
 
 
 def upsert(ctx: Context, space: Space, tuple: Any = None, ops: Any = None, extra: Any = None) -> None:
@@ -149,18 +149,18 @@ def upsert(ctx: Context, space: Space, tuple: Any = None, ops: Any = None, extra
         words = f"Error: extra argument in upsert call: {lua_text(extra)}. Usage :upsert(tuple, operations)"
         raise illegal(words)
     _check_ops(ops, "upsert")
-    ctx.change(Type.UPSERT, space.id, tuple=_tuple(tuple, "upsert"), ops=ops, index_base=1)
+    ctx.change(Type.UPSERT, space.id, tuple=_tuple(tuple), ops=ops, index_base=1)
 
 
 def auto_increment(ctx: Context, space: Space, tuple: Any = None) -> Packed | None:
     """space:auto_increment(tuple): insert with the greatest key plus one."""
     last = ctx.select(space.id, iterator=IteratorType.LE, limit=1)
-    return insert(ctx, space, [last[0][0] + 1 if last else 1, *_tuple(tuple, "auto_increment")])
+    return insert(ctx, space, [last[0][0] + 1 if last else 1, *_tuple(tuple)])
 
 
-def _tuple(tuple: Any, method: str) -> list[Any]:
+def _tuple(tuple: Any) -> list[Any]:
     if not isinstance(tuple, list):
-        raise er(Er.TUPLE_NOT_ARRAY) if tuple is not None else illegal(f"Usage: space:{method}(tuple)")
+        raise er(Er.TUPLE_NOT_ARRAY)
     return tuple
 
 
