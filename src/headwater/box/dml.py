@@ -111,8 +111,9 @@ class Dml:
 
     @staticmethod
     def _draft(statement: Statement, group: int) -> RowDraft:
+        """What a client says of origin and LSN is no concern of the journal's (iproto.cc, iproto_msg_decode)."""
         head = statement.request.row
-        if not head.lsn:
+        if statement.ctx.source is Source.CLIENT or not head.lsn:
             return RowDraft(statement.type, group, statement.body)
         return RowDraft(statement.type, group, statement.body, head.replica_id, head.lsn, head.timestamp)
 
