@@ -39,7 +39,7 @@ class LazyGroup(TyperGroup):
         module = importlib.import_module(f"headwater.cli.{cmd_name}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
-        command.help = command.help or COMMANDS[cmd_name]
+        command.short_help = COMMANDS[cmd_name]
         return command
 
 
