@@ -131,6 +131,10 @@ class Machine:
         self._simulation.note(self.name, f"boot {self.boots}")
         return SimWorld(self._simulation, self, self.process, faults)
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.alive
+
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
         if self.process is not None:
