@@ -35,7 +35,7 @@ def test_a_client_cannot_say_which_row_it_writes(box: Box, type: int, body: dict
     before = box.memtx.vclock
     client = box.connect()
     client.say(packet({Key.REQUEST_TYPE: type, Key.SYNC: 1, **FORGED, Key.LSN: lsn}, {Key.SPACE_ID: 512, **body}))
-    data, ends, count = box.memtx.take_rows()
+    data, _, count = box.memtx.take_rows()
     row, _ = decode_row(data)
     assert count == 1
     assert (row.replica_id, row.lsn, row.tsn, row.group_id, row.flags & 6) == (1, before[1] + 1, row.lsn, 0, 0)
