@@ -220,12 +220,13 @@ class Memtx:
 
     # Undo: one queue for the whole node, in the order in which changes were prepared, which is the journal's.
     undo_enabled: bool
-    """False during recovery: writes leave no record."""
+    """False during recovery: writes leave no record. A space with unconfirmed records is then not written: ValueError
+    (`apply`, which never leaves one, stops)."""
     @property
     def undo_end(self) -> int:
         """Position after the newest record. Grows, and is set back by rollback_to."""
     def push_undo(self, rollback: Callable[[], None], confirm: Callable[[], None] | None = None) -> None:
-        """A record made of calls: how DDL takes part."""
+        """A record made of calls: how DDL takes part. Without undo_enabled `confirm` is called at once."""
     def rollback_to(self, position: int) -> None:
         """Undo newest first down to `position`. LSNs are the journal's business, not undone here."""
     def confirm_to(self, position: int) -> None:

@@ -75,6 +75,8 @@ cdef enum:
     PAGE_SIZE = 1008
     HEIGHT_MAX = 16
     PAGES_IDLE = 256       # free pages kept for the next splits
+    TIDY_AT_ONCE = 16384   # items dropped by the call that makes them garbage
+    TIDY_A_TURN = 4096     # and by each later one
 
 cdef struct Page:
     uint64_t birth         # epoch: a view as old or younger may see the page
@@ -135,6 +137,13 @@ cdef struct Mx:
     Retired *retired
     size_t retired_count
     size_t retired_room
+    size_t sweep_at        # retired_sweep: next item to look at
+    size_t sweep_to        # and where the next kept one goes
+    uint32_t sweeps        # passes due
+    # trees that nobody has any more: pages whose children, or whose tuples if the low bit is set, are not yet dropped
+    uint64_t *garbage
+    size_t garbage_count
+    size_t garbage_room
     # undo: positions head..tail-1 in a ring
     Undo *undo
     uint64_t undo_room     # a power of two
@@ -433,32 +442,48 @@ cdef inline void page_drop(Mx *mx, Page *page) noexcept nogil:
         page_free(mx, page)
 
 
-cdef void retired_sweep(Mx *mx) noexcept nogil:
-    """Free what no open view can see."""
-    cdef size_t i
-    cdef size_t kept = 0
+cdef inline bint retired_seen(Mx *mx, Retired *r) noexcept nogil:
     cdef uint32_t v
+    for v in range(mx.views_count):
+        if r.birth <= mx.views[v] < r.death:
+            return True
+    return False
+
+
+cdef size_t retired_sweep(Mx *mx, size_t budget) noexcept nogil:
+    """Free what no open view can see, `budget` items at most; what is left of the budget. A pass goes through the list
+    once and closes the gaps behind itself: kept items before sweep_to, items still to look at from sweep_at on."""
     cdef Retired *r
-    cdef bint seen
-    for i in range(mx.retired_count):
-        r = &mx.retired[i]
-        seen = False
-        for v in range(mx.views_count):
-            if r.birth <= mx.views[v] < r.death:
-                seen = True
-                break
-        if seen:
-            mx.retired[kept] = r[0]
-            kept += 1
+    while budget and mx.sweep_at < mx.retired_count:
+        r = &mx.retired[mx.sweep_at]
+        mx.sweep_at += 1
+        budget -= 1
+        if retired_seen(mx, r):
+            mx.retired[mx.sweep_to] = r[0]
+            mx.sweep_to += 1
         elif r.is_page:
             page_free(mx, <Page *> r.what)
         else:
             tuple_free(mx, <Tuple *> r.what)
-    mx.retired_count = kept
-    if kept == 0 and mx.retired_room > 65536:
+    if mx.sweep_at < mx.retired_count:
+        return 0
+    mx.retired_count = mx.sweep_to
+    mx.sweep_at = mx.sweep_to = 0
+    mx.sweeps -= 1
+    if mx.retired_count == 0 and mx.retired_room > 65536:
         free(mx.retired)
         mx.retired = NULL
         mx.retired_room = 0
+    return budget
+
+
+cdef void tidy(Mx *mx, size_t budget) noexcept nogil:
+    """A part of the work that closed views and dropped trees have left. The loop comes here all the time, so that no
+    single turn pays for a million tuples."""
+    while mx.sweeps and budget:
+        budget = retired_sweep(mx, budget)
+    while mx.garbage_count and budget:
+        budget = garbage_step(mx, budget)
 
 
 cdef bint view_register(Mx *mx) noexcept nogil:
@@ -486,7 +511,9 @@ cdef void view_forget(Mx *mx, uint64_t epoch) noexcept nogil:
     memmove(mx.views + v, mx.views + v + 1, (mx.views_count - v - 1) * sizeof(uint64_t))
     mx.views_count -= 1
     mx.newest = mx.views[mx.views_count - 1] if mx.views_count else 0
-    retired_sweep(mx)
+    # A pass under way has looked at some items with the view still there: another one follows it.
+    mx.sweeps = 2 if mx.sweep_at else 1
+    tidy(mx, TIDY_AT_ONCE)
 
 
 # ---- the whole -------------------------------------------------------------------------------------
@@ -513,7 +540,9 @@ cdef void mx_unref(Mx *mx) noexcept:
     if mx.refs:
         return
     mx.views_count = 0
-    retired_sweep(mx)
+    mx.newest = 0
+    mx.sweeps = 2
+    tidy(mx, <size_t> -1)
     while mx.pages != NULL and HEADWATER_MALLOC_CELLS:
         page = mx.pages
         mx.pages = (<Page **> page)[0]
@@ -525,6 +554,7 @@ cdef void mx_unref(Mx *mx) noexcept:
         free(region)
     free(mx.views)
     free(mx.retired)
+    free(mx.garbage)
     free(mx.undo)
     free(mx.spaces)
     free(mx.rows.data)

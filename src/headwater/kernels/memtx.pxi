@@ -142,6 +142,10 @@ cdef class Memtx:
 
     def push_undo(self, rollback, confirm=None):
         """A record made of calls: how DDL takes part."""
+        if not self.mx.undo_enabled:
+            if confirm is not None:
+                confirm()
+            return
         if not undo_room(self.mx):
             raise MemoryError
         self.calls[self.mx.tail] = (rollback, confirm)
@@ -167,6 +171,7 @@ cdef class Memtx:
         """Everything before `position` is final: forget it, oldest first."""
         cdef Mx *mx = self.mx
         cdef Undo u
+        tidy(mx, TIDY_A_TURN)
         if position > mx.tail:
             raise ValueError(f"position {position} is behind the newest record, {mx.tail}")
         while mx.head < position:
@@ -243,6 +248,7 @@ cdef class Memtx:
         cdef Mx *mx = self.mx
         cdef const uint64_t *end = <const uint64_t *> mx.ends.data
         cdef size_t i
+        tidy(mx, TIDY_A_TURN)
         rows = PyBytes_FromStringAndSize(<const char *> mx.rows.data, mx.rows.size)
         ends = [end[i] for i in range(mx.ends.size // 8)]
         count = mx.rows_count
@@ -267,6 +273,7 @@ cdef class Memtx:
         run.read_only = read_only
         run.dirty = False
         self.mx.reply.size = 0
+        tidy(self.mx, TIDY_A_TURN)
         p = run_all(&run, start + offset, start + end, &served)
         replies = PyBytes_FromStringAndSize(<const char *> self.mx.reply.data, self.mx.reply.size)
         buffer_reset(&self.mx.reply)

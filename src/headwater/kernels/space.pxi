@@ -50,6 +50,8 @@ cdef enum:
     ABSENT = 3
     NO_INDEX = 4
     SORT_KEY = 5
+    PENDING = 6            # no record wanted, but the space has records that wait
+    MISMATCH = 7           # undo: the primary index does not hold what the record says
 
 
 cdef inline Space *space_find(Mx *mx, uint64_t id) noexcept nogil:
@@ -174,6 +176,8 @@ cdef int put_prepare(Space *s, bp data, uint32_t size, int mode, Change *c) noex
     c.new = NULL
     if not has_primary(s):
         return NO_INDEX
+    if not s.mx.undo_enabled and s.unconfirmed:
+        return PENDING
     if not space_reserve(s):
         return NO_MEMORY
     c.new = tuple_new(s.mx, data, size)
@@ -261,6 +265,8 @@ cdef int delete_prepare(Space *s, Tree *tree, bp key, Change *c) noexcept nogil:
     c.kd = tree.kd
     if not has_primary(s):
         return NO_INDEX
+    if not s.mx.undo_enabled and s.unconfirmed:
+        return PENDING
     if not space_reserve(s):
         return NO_MEMORY
     if probe_key(&pr, tree.kd, key, tree.kd.own) < 0:
@@ -292,11 +298,18 @@ cdef int space_swap(Space *s, Tuple *out, Tuple *back) noexcept nogil:
     cdef Probe pr
     cdef Tree *tree
     cdef Path path
+    cdef Tuple *same = out if out != NULL else back
     cdef bint replaced
     if not has_primary(s):
         return NO_INDEX
     if not space_reserve(s):
         return NO_MEMORY
+    tree = s.tree[0]
+    if probe_tuple(&pr, tree.kd, same.data, tree.kd.own) == 0:
+        replaced = tree_lower(tree, &pr, &path)
+        probe_done(&pr)
+        if (path_tuple(&path) if replaced else NULL) != out:
+            return MISMATCH
     for i in range(s.n):
         tree = s.tree[i]
         replaced = False
@@ -343,6 +356,8 @@ cdef int refused(Space *s, int why, Change *c, object new) except -1:
         kdef_raise(c.kd)
     if why == NO_INDEX:
         raise ValueError(f"space {s.id} has no primary index")
+    if why == PENDING:
+        raise ValueError(f"space {s.id} is written without undo while changes of it are not yet confirmed")
     if why == ABSENT:
         raise ValueError(f"space {s.id} has no tuple with this primary key")
     raise MemoryError

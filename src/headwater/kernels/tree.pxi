@@ -461,22 +461,62 @@ cdef void tree_remove(Tree *tree, Path *path) noexcept nogil:
         tree.height -= 1
 
 
-cdef void page_destroy(Tree *tree, Page *page, bint tuples) noexcept nogil:
+cdef void page_destroy(Mx *mx, Page *page, bint tuples) noexcept nogil:
     cdef uint32_t i
-    if page.level:
+    for i in range(page.n):
+        if page.level:
+            page_destroy(mx, (<Inner *> page).kid[i], tuples)
+        elif tuples:
+            tuple_unref(mx, (<Leaf *> page).t[i])
+    page_drop(mx, page)
+
+
+cdef bint garbage_room(Mx *mx, size_t more) noexcept nogil:
+    cdef size_t room = mx.garbage_room * 2 if mx.garbage_room else 256
+    cdef uint64_t *list
+    if mx.garbage_room - mx.garbage_count >= more:
+        return True
+    while room < mx.garbage_count + more:
+        room *= 2
+    list = <uint64_t *> realloc(mx.garbage, room * sizeof(uint64_t))
+    if list == NULL:
+        return False
+    mx.garbage = list
+    mx.garbage_room = room
+    return True
+
+
+cdef size_t garbage_step(Mx *mx, size_t budget) noexcept nogil:
+    """One page of a dropped tree less; what is left of the budget."""
+    cdef uint64_t word = mx.garbage[mx.garbage_count - 1]
+    cdef uint64_t tuples = word & 1
+    cdef Page *page = <Page *> (word - tuples)
+    cdef uint32_t i
+    cdef size_t cost = page.n + 1
+    mx.garbage_count -= 1
+    if page.level and garbage_room(mx, page.n):
         for i in range(page.n):
-            page_destroy(tree, (<Inner *> page).kid[i], tuples)
-    elif tuples:
-        for i in range(page.n):
-            tuple_unref(tree.mx, (<Leaf *> page).t[i])
-    page_drop(tree.mx, page)
+            mx.garbage[mx.garbage_count] = <uint64_t> (<Inner *> page).kid[i] | tuples
+            mx.garbage_count += 1
+        page_drop(mx, page)
+    else:
+        page_destroy(mx, page, tuples != 0)
+    return budget - cost if budget > cost else 0
 
 
 cdef void tree_destroy(Tree *tree, bint tuples) noexcept nogil:
-    """Empty it; with `tuples` it owns those, and drops its references."""
-    if tree.root != NULL:
-        page_destroy(tree, tree.root, tuples)
+    """Empty it; with `tuples` it owns those, and drops its references. A large one goes bit by bit."""
+    cdef Mx *mx = tree.mx
+    cdef Page *root = tree.root
     tree.root = NULL
     tree.height = 0
     tree.count = 0
     tree.pages = 0
+    if root == NULL:
+        return
+    if not garbage_room(mx, 1):
+        page_destroy(mx, root, tuples)
+        return
+    mx.garbage[mx.garbage_count] = <uint64_t> root | (1 if tuples else 0)
+    mx.garbage_count += 1
+    tidy(mx, TIDY_AT_ONCE)

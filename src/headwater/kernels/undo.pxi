@@ -72,8 +72,8 @@ cdef int undo_rollback(Mx *mx, Undo *u) except -1:
         tuple_unref(mx, u.new)
     id = s.id
     space_unref(s)
-    if why == NO_INDEX:
-        raise ValueError(f"a change of space {id} cannot be undone: its primary index is not attached")
+    if why == NO_INDEX or why == MISMATCH:
+        raise ValueError(f"a change of space {id} cannot be undone: its tuples are no longer those of the record")
     if why != DONE:
         raise MemoryError
     return 0

@@ -76,6 +76,8 @@ class Memtx:
     def _record(self, space: MemtxSpace, old: bytes | None, new: bytes | None) -> None:
         if self.undo_enabled:
             self._undo.add_change(space, old, new)
+        elif space.unconfirmed:
+            raise ValueError(f"space {space.id} is written without undo while changes of it are not yet confirmed")
 
     @property
     def undo_end(self) -> int:

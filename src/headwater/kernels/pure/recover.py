@@ -103,7 +103,7 @@ def _read(data: bytes, offset: int, end: int) -> _Row:
 
 def _space(memtx: Memtx, data: bytes, row: _Row) -> MemtxSpace:
     space = memtx.space(unsigned(data, row.fields, _SPACE))
-    if space is None or not space.fast or space.index(0) is None or row.flags & _SYNC_FLAGS:
+    if space is None or not space.fast or space.index(0) is None or row.flags & _SYNC_FLAGS or space.unconfirmed:
         raise OddError
     return space
 

@@ -164,8 +164,8 @@ class MemtxSpace:
             raise DuplicateKey(index.id, rival, new)
 
     def _change(self, old: bytes | None, new: bytes | None, entries: list[tuple[MemtxIndex, Flat | None]]) -> None:
-        self._apply(old, new, entries)
         self._record(self, old, new)
+        self._apply(old, new, entries)
 
     def _apply(self, old: bytes | None, new: bytes | None, entries: list[tuple[MemtxIndex, Flat | None]]) -> None:
         """`entries` are those of `new`, index by index."""
