@@ -247,6 +247,25 @@ def test_a_read_outside_of_a_transaction_looks_again_when_the_journal_fails(box:
     assert two.replies()[0].data == []
 
 
+def test_a_begin_that_waited_has_begun_when_the_journal_fails(box: Box) -> None:
+    """At read-confirmed it waits for what it must not see; what was undone cannot be seen either."""
+    box.insert(512, 1, "a")
+    box.journal.write()
+    one, two = box.connect(), box.connect()
+    one.replace(1, "b")
+    two.send(Type.BEGIN, {Key.TXN_ISOLATION: 2}, 1)
+    assert two.replies() == []
+    box.journal.fail()
+    assert one.replies()[0].code == Er.WAL_IO
+    assert two.replies()[0].code is None
+    two.select(1, stream=1)
+    assert two.replies()[0].data == [[1, "a"]]
+    two.replace(1, "c", stream=1)
+    two.send(Type.COMMIT, None, 1)
+    box.journal.write()
+    assert [reply.code for reply in two.replies()] == [None, None]
+
+
 @pytest.mark.parametrize("kind", [Type.ID, Type.AUTH, Type.VOTE, Type.WATCH])
 def test_requests_of_the_connection_are_refused_in_a_stream(client: Client, kind: Type) -> None:
     body = {Key.EVENT_KEY: "k"} if kind == Type.WATCH else {Key.VERSION: 1}

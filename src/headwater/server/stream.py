@@ -97,6 +97,10 @@ class Stream:
         if txn is None and request.type in _READS:
             self._answer_again(request)
             return
+        if txn is not None and request.type == Type.BEGIN:
+            # It waited for what is undone now: there is nothing left that it must not see.
+            self._done(self._session.requests.ok(request.sync))
+            return
         if txn is not None and not txn.is_alive:
             error = er(txn.abort_code)
         self._done(self._session.requests.error(request.sync, error))
