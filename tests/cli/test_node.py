@@ -352,3 +352,17 @@ def test_the_sample_node_keeps_its_data(nodes: Any, tmp_path: Path) -> None:
         assert connect(address, "rivers.count\n").stdout == expected
         connect(address, "rivers.insert 100 Headwater 1\n")
         assert node.end(signal.SIGINT) == 0
+
+
+def test_users_are_made_when_the_node_is_first_writable(nodes: Any, tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text("credentials: {users: {alice: {password: secret}}}\n")
+    node = nodes("--config", "node.yaml", "--listen", "127.0.0.1:0", "--read-only", "--dev")
+    address = node.address()
+    node.until("ready to accept requests")
+    done = connect(
+        address,
+        "box.info\nbox.schema.user.exists alice\n_priv.get [0, role, 31]\nbox.cfg {read_only: false}\n"
+        "box.schema.user.exists alice\n_priv.get [0, role, 31]\n",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n")[1:] == ["false", "true", '[1, 0, "role", 31, 4]', ""]

@@ -109,6 +109,7 @@ class Box:
         self._daemon: CheckpointDaemon | None = None
         self._born = world.clock.monotonic()
         self._unlock: Callable[[], None] = lambda: None
+        self._made_first_writes = False
         self._told_progress = 0.0
         self.schema.listeners.append(self._schema_changed)
         self.read_only.listeners.append(lambda active: self._broadcast_status())
@@ -166,7 +167,10 @@ class Box:
         self.world.tasks.spawn(self._tick(), "statistics")
 
     async def _first_writes(self) -> None:
-        """What the options want to be in the dictionary."""
+        """What the options want to be in the dictionary, when the node is first writable."""
+        if self._made_first_writes:
+            return
+        self._made_first_writes = True
         if self.options.dev:
             grant_guest(self)
         create_credentials(self, self.credentials)
@@ -375,6 +379,8 @@ class Box:
             self.read_only.update(by_config=self.options.read_only is True)
             if self.read_only.active:
                 self.txns.abort_writers(lambda space: space.is_local or space.is_temporary)
+            else:
+                await self._first_writes()
         if "checkpoint_interval" in changes and self._daemon is not None:
             self._daemon.configure(self.options.checkpoint_interval)
         if "force_recovery" in changes:
