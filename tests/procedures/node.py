@@ -65,7 +65,7 @@ class CallNode(Node):
         self.settles = 0
         self.checkpoints = 0
         self.reconfigured: list[dict[str, Any]] = []
-        self.refuse: BoxError | None = None
+        self.refuse: BoxError | OSError | None = None
         """What `reconfigure` raises."""
         self.schema.identity.instance_uuid = UUID("5ee27f1a-6eee-4d8c-8a31-0a4f0e0e2d6d")
         self.schema.identity.replicaset_uuid = UUID("6ee27f1a-6eee-4d8c-8a31-0a4f0e0e2d6d")

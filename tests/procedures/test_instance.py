@@ -110,6 +110,22 @@ def test_what_the_node_refuses_is_taken_back(node: CallNode) -> None:
     assert node.options.changed() == {}
 
 
+def test_what_the_system_refuses_is_taken_back_too(node: CallNode) -> None:
+    node.refuse = OSError(98, "address already in use")
+    error = node.fails("box.cfg", {"listen": 3301})
+    assert (error.type_name, error.message) == ("SystemError", "box.cfg: address already in use")
+    assert node.options.changed() == {}
+
+
+def test_changes_are_in_the_log_without_passwords(node: CallNode, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "headwater.cfg"):
+        node.call("box.cfg", {"listen": "me:secret@127.0.0.1:3301", "checkpoint_count": 2, "too_long_threshold": 1})
+    assert caplog.messages == [
+        "set 'listen' configuration option to [\"me@127.0.0.1:3301\"]",
+        "set 'too_long_threshold' configuration option to 1",
+    ]
+
+
 # ---- files, counters, control -------------------------------------------------------------------------
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
 from headwater.box import info
 from headwater.box.procedures.arguments import illegal, is_table, lua_type, pairs
 from headwater.box.procedures.context import Context
-from headwater.errors import Er, er
+from headwater.errors import Er, SystemError_, er
+from headwater.options.checks import addresses
 from headwater.wire.msgpack import pack
+
+log = logging.getLogger("headwater.cfg")
 
 _RO_POLL = 0.05
 """Seconds between two looks at whether the node is read-only."""
@@ -64,11 +69,18 @@ async def _reconfigure(ctx: Context, planned: dict[str, Any]) -> None:
     options = ctx.host.options
     before = {name: getattr(options, name) for name in planned}
     options.assign(planned)
+    changes = {name: value for name, value in planned.items() if value != before[name]}
     try:
-        await ctx.host.reconfigure({name: value for name, value in planned.items() if value != before[name]})
+        await ctx.host.reconfigure(changes)
+    except OSError as error:
+        options.assign(before)
+        raise SystemError_(f"box.cfg: {error.strerror or error}") from error
     except BaseException:
         options.assign(before)
         raise
+    for name, value in changes.items():
+        shown = [str(uri) for uri in addresses(value)] if name == "listen" else value
+        log.info("set '%s' configuration option to %s", name, json.dumps(shown))
 
 
 # ---- files ------------------------------------------------------------------------------------------
