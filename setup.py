@@ -16,7 +16,7 @@ KERNELS = "src/headwater/kernels"
 
 
 def _say_plain(why: object) -> None:
-    print(f"headwater: the compiled kernels are not built ({why}); the plain Python ones will be used.", file=sys.stderr)
+    sys.stderr.write(f"headwater: the compiled kernels are not built ({why}); the plain Python ones will be used.\n")
 
 
 class OptionalBuildExt(build_ext):
@@ -50,7 +50,7 @@ def extensions() -> list[Extension]:
         "headwater.kernels._native",
         [f"{KERNELS}/_native.pyx"],
         depends=parts,
-        extra_compile_args=["-O3", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"],
+        extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"],
     )
     result: list[Extension] = cythonize([kernel], build_dir="build/cython")
     return result

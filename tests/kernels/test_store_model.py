@@ -1,4 +1,4 @@
-"""A space with three indexes against sorted lists: random writes, undo, views, detaching, large enough for many pages."""
+"""A space with three indexes against sorted lists: random writes, undo, views, detaching, enough for many pages."""
 
 from __future__ import annotations
 
