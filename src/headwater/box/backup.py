@@ -41,8 +41,9 @@ class Backups:
             self.stop()
             raise
         assert self._box.checkpointer is not None
-        files = [] if from_vclock is not None else self._box.checkpointer.backup_files(found.vclock)
-        files += self._box.journal.files_between(VClock(from_vclock) if from_vclock is not None else found.vclock, vclock)
+        begin = found.vclock if from_vclock is None else VClock(from_vclock)
+        files = self._box.checkpointer.backup_files(found.vclock) if from_vclock is None else []
+        files += self._box.journal.files_between(begin, vclock)
         kind = "full" if from_vclock is None else "incremental"
         self._shown = {"files": files, "vclock": vclock.as_dict(), "type": kind}
         if ttl:
