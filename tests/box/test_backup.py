@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
 from headwater.box.instance import Box
 from headwater.env import run
 from headwater.errors import BoxError, Er
