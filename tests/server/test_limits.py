@@ -8,7 +8,7 @@ import pytest
 from tests.server.box import Box, Client, in_simulation
 
 from headwater.errors import Er
-from headwater.server.session import OUTPUT_MAX
+from headwater.server.session import OUTPUT_MAX, TURN_BYTES, TURN_REQUESTS
 from headwater.wire.constants import Key, Type
 
 
@@ -107,6 +107,35 @@ def test_all_that_stopped_go_on_even_if_they_ask_for_nothing_that_counts() -> No
         assert len(busy.replies()) == 3
         assert [len(client.replies()) for client in others] == [1] * 20
         assert not any(client.link.is_paused for client in others)
+
+    in_simulation(test)
+
+
+def test_who_asks_much_at_once_gives_way_to_others() -> None:
+    async def test(box: Box) -> None:
+        client = box.connect()
+        client.say(*[client.packet(Type.WATCH_ONCE, {Key.EVENT_KEY: "k"}) for _ in range(1000)])
+        answered = client.replies()
+        assert len(answered) == TURN_REQUESTS
+        assert client.link.is_paused
+        while client.link.is_paused:
+            await box.world.tasks.sleep(0)
+            more = client.replies()
+            assert len(more) <= TURN_REQUESTS
+            answered += more
+        assert [reply.sync for reply in answered] == list(range(1, 1001))
+
+    in_simulation(test)
+
+
+def test_who_sends_much_at_once_gives_way_to_others() -> None:
+    async def test(box: Box) -> None:
+        client = box.connect()
+        client.say(client.packet(Type.PING) * (TURN_BYTES // 5))
+        assert len(client.replies()) == TURN_BYTES // 5
+        assert client.link.is_paused
+        await box.world.tasks.sleep(0)
+        assert not client.link.is_paused
 
     in_simulation(test)
 

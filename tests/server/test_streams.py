@@ -207,11 +207,19 @@ def test_what_was_asked_before_the_end_of_a_connection_is_done(box: Box) -> None
     assert box.server.in_flight == 0
 
 
-def test_a_quiet_stream_of_many_requests_does_not_nest(client: Client) -> None:
-    client.box.journal.is_automatic = True
-    packets = [client.packet(Type.REPLACE, {Key.SPACE_ID: 512, Key.TUPLE: [n % 7, str(n % 7)]}, 1) for n in range(3000)]
-    client.say(*packets)
-    assert len(client.replies()) == 3000
+def test_a_quiet_stream_of_many_requests_does_not_nest() -> None:
+    async def test(box: Box) -> None:
+        box.journal.is_automatic = True
+        client = box.connect()
+        put = {Key.SPACE_ID: 512}
+        client.say(*[client.packet(Type.REPLACE, {**put, Key.TUPLE: [n % 7, str(n % 7)]}, 1) for n in range(3000)])
+        answered = client.replies()
+        while client.link.is_paused:
+            await box.world.tasks.sleep(0)
+            answered += client.replies()
+        assert [reply.sync for reply in answered] == list(range(1, 3001))
+
+    in_simulation(test)
 
 
 def test_calls_in_a_stream_are_part_of_its_transaction() -> None:

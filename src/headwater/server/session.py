@@ -3,6 +3,8 @@
 What was read goes to the compiled path in one call; where that stops, one request takes the ordinary path, and the
 compiled path goes on behind it. Nothing here is done once per request as long as requests are plain.
 
+No connection keeps the others waiting: what one turn of the loop does for it is bounded, and the rest comes next turn.
+
 Reading stops while too much is under way: replies that the client does not take, requests that wait in streams or
 procedures, a journal that does not keep up. What was read already is kept, so memory is bounded by one read and one
 packet beyond these limits.
@@ -35,6 +37,10 @@ log = logging.getLogger("headwater.iproto")
 
 OUTPUT_MAX = 16 << 20
 """Bytes of replies that may wait for a client before no more of its requests are served."""
+TURN_REQUESTS = 128
+"""Requests that may take the ordinary path before other connections have their turn."""
+TURN_BYTES = 256_000
+"""The same for bytes. A read of so many fills the buffer of the loop, which then reads on at once, many times over."""
 _AGAIN = (Type.SELECT, Type.PING)
 
 
@@ -109,6 +115,8 @@ class Session:
             data = self.inbox.take()
         self._memtx.timestamp = self._clock.time()
         self._process(data)
+        if len(data) >= TURN_BYTES:
+            self._give_way()
 
     def drained(self) -> None:
         self._resume()
@@ -163,6 +171,7 @@ class Session:
         outbox = self.outbox
         end = len(data)
         at = 0
+        left = TURN_REQUESTS
         outbox.hold()
         try:
             while at < end and not self._dropping:
@@ -177,6 +186,11 @@ class Session:
                 if packet is None:
                     self.inbox.keep_packet(data, at, end)
                     break
+                if not left:
+                    self.inbox.keep(data, at)
+                    self._give_way()
+                    break
+                left -= 1
                 self._serve(data, at, *packet)
                 at = packet[1]
         except BoxError as error:
@@ -395,6 +409,13 @@ class Session:
         if not self._is_paused:
             self._is_paused = True
             link.pause_reading()
+
+    def _give_way(self) -> None:
+        """Others come first; then it goes on."""
+        link = self.outbox.link
+        if link is not None and not self._is_paused:
+            self._pause(link)
+            self.wake()
 
     def _journal_moved(self, error: BoxError | None) -> None:
         self.wake()
