@@ -92,7 +92,7 @@ class Box:
         self.memtx = Memtx()
         self.schema = Schema(self.memtx)
         self.read_only = ReadOnly()
-        self.stats = Stats()
+        self.stats = Stats(take_served=self.memtx.take_served)
         self.watchers = Watchers(world.tasks)
         self.events = Events(self.watchers)
         self.txns = Txns(self.memtx, lambda: self.schema.spaces.values(), world.clock.time)

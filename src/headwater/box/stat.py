@@ -6,7 +6,7 @@ Whoever serves requests counts with `add`; once a second the node calls `tick`. 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 WINDOW = 5
@@ -103,11 +103,21 @@ class Stats:
 
     requests: Meter = field(default_factory=lambda: Meter(REQUESTS))
     net: Meter = field(default_factory=lambda: Meter(NET))
+    take_served: Callable[[], tuple[int, int, int, int]] | None = None
+    """Gives what the compiled path has served since the last look: SELECT, INSERT, REPLACE, DELETE."""
+
+    def refresh(self) -> None:
+        """Count what the compiled path has done."""
+        if self.take_served is not None:
+            for name, count in zip(("SELECT", "INSERT", "REPLACE", "DELETE"), self.take_served(), strict=True):
+                self.requests.add(name, count)
 
     def tick(self) -> None:
+        self.refresh()
         self.requests.tick()
         self.net.tick()
 
     def reset(self) -> None:
+        self.refresh()
         self.requests.reset()
         self.net.reset()

@@ -262,6 +262,8 @@ class Memtx:
         no LSN.
         Returns (offset where it stopped, replies, requests served, dirty): `dirty` says that a reply depends on a
         change that confirm_to has not passed yet (own writes included), so it must wait for the journal."""
+    def take_served(self) -> tuple[int, int, int, int]:
+        """How many SELECT, INSERT, REPLACE and DELETE `run` served since the last call (box.stat)."""
     def apply(self, data: bytes, offset: int, end: int, snapshot: bool) -> tuple[int, int]:
         """Recovery: apply rows `header-map body-map` of an xlog or snapshot block to `fast` spaces: INSERT, REPLACE,
         DELETE (xlog: INSERT of an existing key is DuplicateKey; rows with lsn <= vclock[replica_id] are skipped; the

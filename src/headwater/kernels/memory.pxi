@@ -152,6 +152,7 @@ cdef struct Mx:
     uint64_t calls         # records of calls among them
     bool_t undo_enabled
     uint64_t versions      # last number given to a state of a space
+    uint64_t served[8]     # requests that `run` served, by type
     # spaces by id: open addressing
     Space **spaces
     uint32_t spaces_room   # a power of two

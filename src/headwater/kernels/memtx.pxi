@@ -279,6 +279,13 @@ cdef class Memtx:
         buffer_reset(&self.mx.reply)
         return p - start, replies, served, bool(run.dirty)
 
+    def take_served(self):
+        """How many SELECT, INSERT, REPLACE and DELETE `run` served since the last call."""
+        cdef uint64_t *n = self.mx.served
+        counts = n[TYPE_SELECT], n[TYPE_INSERT], n[TYPE_REPLACE], n[TYPE_DELETE]
+        memset(n, 0, sizeof(self.mx.served))
+        return counts
+
     def apply(self, data, Py_ssize_t offset, Py_ssize_t end, bint snapshot):
         """Recovery: apply rows of a file: (offset where it stopped, rows taken, skipped ones included)."""
         cdef Apply a

@@ -268,5 +268,6 @@ cdef bp run_all(Run *run, bp p, bp end, uint64_t *served) noexcept nogil:
                 return p
             p = after[i]
             served[0] += 1
+            run.mx.served[r[i].type & 7] += 1
         if n < AHEAD:
             return p

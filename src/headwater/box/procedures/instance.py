@@ -137,6 +137,7 @@ def _ttl(value: Any) -> float:
 
 
 def stat(ctx: Context) -> dict[str, Any]:
+    ctx.host.stats.refresh()
     return ctx.host.stats.requests.shown()
 
 

@@ -28,6 +28,8 @@ class Memtx:
         self._spaces: dict[int, MemtxSpace] = {}
         self._undo = Undo()
         self._pending = Pending()
+        self._served = [0] * 8
+        """Requests that `run` served, by type."""
 
     @property
     def vclock(self) -> list[int]:
@@ -139,6 +141,14 @@ class Memtx:
     def run(self, data: bytes, offset: int, end: int, token: int, read_only: bool) -> tuple[int, bytes, int, bool]:
         """Serve whole requests as far as this path goes."""
         return serve(self, data, offset, end, token, read_only)
+
+    def count_served(self, type: int) -> None:
+        self._served[type & 7] += 1
+
+    def take_served(self) -> tuple[int, int, int, int]:
+        """How many SELECT, INSERT, REPLACE and DELETE `run` served since the last call."""
+        counts, self._served = self._served, [0] * 8
+        return counts[1], counts[2], counts[3], counts[5]
 
     def apply(self, data: bytes, offset: int, end: int, snapshot: bool) -> tuple[int, int]:
         """Recovery: apply rows of an xlog or snapshot block."""

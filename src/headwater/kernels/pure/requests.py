@@ -46,9 +46,10 @@ def serve(
             after = mp.frame_end(data, offset, end)
             if not after:
                 break
-            body, depends = _serve_one(memtx, data, mp.mp_next(data, offset), after, token, read_only)
+            kind, body, depends = _serve_one(memtx, data, mp.mp_next(data, offset), after, token, read_only)
         except (OddError, MsgPackError, FormatViolation, DuplicateKey, KeyViolation):
             break
+        memtx.count_served(kind)
         offset = after
         served += 1
         dirty |= depends
@@ -58,8 +59,10 @@ def serve(
     return offset, bytes(replies), served, dirty
 
 
-def _serve_one(memtx: Memtx, data: bytes, offset: int, end: int, token: int, read_only: bool) -> tuple[bytes, bool]:
-    """(reply, does it depend on something not yet written) of the packet data[offset:end]."""
+def _serve_one(
+    memtx: Memtx, data: bytes, offset: int, end: int, token: int, read_only: bool
+) -> tuple[int, bytes, bool]:
+    """(type, reply, does it depend on something not yet written) of the packet data[offset:end]."""
     head, offset = read_map(data, offset, end)
     if not head.keys() <= _HEADER_KEYS:
         raise OddError
@@ -75,14 +78,14 @@ def _serve_one(memtx: Memtx, data: bytes, offset: int, end: int, token: int, rea
     if offset != end or allowed is None or not fields.keys() <= allowed:
         raise OddError
     if kind == _PING:
-        return _preamble(memtx, sync, 1) + b"\x80", False
+        return kind, _preamble(memtx, sync, 1) + b"\x80", False
     space = _space(memtx, data, fields, token, READ if kind == _SELECT else WRITE)
     if kind != _SELECT and read_only and not space.local and not space.temporary:
         raise OddError
     tuples = _select(space, data, fields) if kind == _SELECT else _write(memtx, space, kind, data, fields)
     dirty = space.unconfirmed > 0 or memtx.has_pending_calls or kind != _SELECT
     body = b"".join((b"\x81\x30\xdd", len(tuples).to_bytes(4, "big"), *tuples))
-    return _preamble(memtx, sync, len(body)) + body, dirty
+    return kind, _preamble(memtx, sync, len(body)) + body, dirty
 
 
 def _preamble(memtx: Memtx, sync: int, body_size: int) -> bytes:
