@@ -518,7 +518,7 @@ def test_flipped_bytes_never_break_the_store(k: ModuleType, flips: list[tuple[in
 
 def test_what_was_served_is_counted_by_type_until_somebody_asks(k: ModuleType) -> None:
     node = confirmed(k, [1, "a"])
-    data = b"".join((packet({0: PING}), select(SPACE, [1]), replace(SPACE, [2]), replace(SPACE, [3]), insert(SPACE, [4])))
-    run(node, data + delete(SPACE, [4]) + insert(SPACE, [1]))
+    plain = (packet({0: PING}), select(SPACE, [1]), replace(SPACE, [2, "b"]), replace(SPACE, [3, "c"]))
+    run(node, b"".join(plain) + insert(SPACE, [4, "d"]) + delete(SPACE, [4]) + insert(SPACE, [1, "twice"]))
     assert node.take_served() == (1, 1, 2, 1)
     assert node.take_served() == (0, 0, 0, 0)
