@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,16 @@ import pytest
 from headwater.env.disk import RealDisk
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[int]:
-    """No file may grow beyond this many bytes: the system writes what fits, then refuses."""
+    """No file may grow beyond this many bytes: the system writes what fits, then refuses. Only around the calls that are
+    meant, because it holds for what this process prints, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield 1000
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield 1000
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_append_read_truncate_and_append_again(tmp_path: Path) -> None:
@@ -41,13 +45,13 @@ def test_append_read_truncate_and_append_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_short_write_ends_in_the_systems_error_and_leaves_what_fitted(tmp_path: Path, small_files: int) -> None:
+def test_short_write_ends_in_the_systems_error_and_leaves_what_fitted(tmp_path: Path) -> None:
     file = RealDisk().create(str(tmp_path / "a"))
     file.append(b"x" * 600)
-    with pytest.raises(OSError, match="too large") as caught:
+    with pytest.raises(OSError, match="too large") as caught, small_files():
         file.append(b"y" * 600)
     assert caught.value.errno == errno.EFBIG
-    assert file.size() == small_files
+    assert file.size() == 1000
     file.truncate(600)
     file.append(b"z" * 400)
     assert file.read_at(0, 2000) == b"x" * 600 + b"z" * 400
