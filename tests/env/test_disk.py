@@ -15,8 +15,8 @@ from headwater.env.disk import RealDisk
 
 @contextmanager
 def small_files() -> Iterator[int]:
-    """No file may grow beyond this many bytes: the system writes what fits, then refuses. Only around the calls that are
-    meant, because it holds for what this process prints, too."""
+    """No file may grow beyond this many bytes: the system writes what fits, then refuses. Only around the calls that
+    are meant, because it holds for what this process prints, too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
