@@ -1,8 +1,9 @@
 """The judgement over a whole node, seen by its clients only.
 
 Each writer has keys of its own, so that what it did to them is one sequence. After a crash its keys must be as they
-were after some first part of that sequence. And what is there must agree between writers: if one's change is there,
-so is everything that anybody had been told was done before that change was even asked for.
+were after some first part of that sequence; an act that was never answered may be missing in it, for the disk may have
+refused it. And what is there must agree between writers: if one's change is there, so is everything that anybody had
+been told was done before that change was even asked for.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Sequence:
     base: Rows = field(default_factory=dict)
     """Before the first act in the list."""
     acts: list[Act] = field(default_factory=list)
+    is_unclear: bool = False
+    """Too much was never answered: until the next snapshot nobody can tell what must be there."""
 
     def add(self, what: str, apply: Callable[[Rows], None], now: float) -> Act:
         act = Act(what, apply, now)
@@ -63,29 +66,58 @@ class Sequence:
 
     def check_live(self, found: Rows) -> None:
         expected = self.rows()
+        if self.is_unclear or any(act.done_at is None for act in self.acts):
+            return
         if found != expected:
             raise Violation(f"{self.name}: {difference(expected, found)}, though no act is open")
 
     def part(self, found: Rows) -> Part:
         """After how many acts the rows are as they are. Violation if after none."""
-        rows = dict(self.base)
-        matches = [0] if rows == found else []
+        wanted = frozen(found)
+        states = {frozen(self.base): self.base}
+        matches = [0] if wanted in states else []
         for number, act in enumerate(self.acts):
-            act.apply(rows)
-            if rows == found:
+            states = _after(states, act)
+            self.is_unclear = self.is_unclear or len(states) > STATES_MAX
+            if self.is_unclear:
+                return Part(0, len(self.acts))
+            if wanted in states:
                 matches.append(number + 1)
         if not matches:
             raise Violation(
                 f"{self.name}: the keys are as after no first part of its {len(self.acts)} acts; "
-                f"after all of them: {difference(rows, found)}"
+                f"after all of them: {difference(self.rows(), found)}"
             )
         return Part(matches[0], matches[-1])
 
-    def keep(self, part: Part, now: float) -> None:
-        """What is there counts as done from now on; what is not never was."""
+    def keep(self, part: Part) -> None:
+        """What is not there never was."""
         del self.acts[part.most :]
-        for act in self.acts:
-            act.done_at = now if act.done_at is None else act.done_at
+
+    def settle(self, found: Rows) -> None:
+        """What is there is on the disk for good."""
+        self.base = found
+        self.acts = []
+        self.is_unclear = False
+
+
+State = frozenset[tuple[int, tuple[Any, ...]]]
+STATES_MAX = 4096
+"""More possible pasts than this are not told apart."""
+
+
+def frozen(rows: Rows) -> State:
+    return frozenset(rows.items())
+
+
+def _after(states: dict[State, Rows], act: Act) -> dict[State, Rows]:
+    """All states that may be after an act, by those before it."""
+    out = dict(states) if act.done_at is None else {}
+    for rows in states.values():
+        changed = dict(rows)
+        act.apply(changed)
+        out[frozen(changed)] = changed
+    return out
 
 
 def difference(expected: Rows, found: Rows) -> str:
@@ -96,9 +128,7 @@ def difference(expected: Rows, found: Rows) -> str:
     return f"{len(wrong)} keys are wrong, the first is {key}: expected {expected.get(key)}, found {found.get(key)}"
 
 
-def check_recovered(
-    sequences: Mapping[str, Sequence], found: Mapping[str, Rows], *, keeps_done: bool, now: float
-) -> None:
+def check_recovered(sequences: Mapping[str, Sequence], found: Mapping[str, Rows], *, keeps_done: bool) -> None:
     """A node has come back."""
     parts = {name: sequence.part(found[name]) for name, sequence in sequences.items()}
     for name, sequence in sequences.items():
@@ -107,12 +137,13 @@ def check_recovered(
             raise Violation(f"{name}: {len(lost)} acts that were done are lost, the first is {lost[0].what}")
     _check_order(sequences, parts)
     for name, sequence in sequences.items():
-        sequence.keep(parts[name], now)
+        sequence.keep(parts[name])
 
 
 def _check_order(sequences: Mapping[str, Sequence], parts: Mapping[str, Part]) -> None:
     """Is there an act whose cause is not?"""
-    present = [act for name, sequence in sequences.items() for act in sequence.acts[: parts[name].least]]
+    # Without the last one of the least part the keys would be otherwise: these are there for certain.
+    present = [sequence.acts[parts[name].least - 1] for name, sequence in sequences.items() if parts[name].least]
     if not present:
         return
     latest = max(present, key=lambda act: act.asked_at)

@@ -139,17 +139,21 @@ class NodeRun:
             rows = await client.all(DATA)
             check_same(rows, await client.all(DATA, 1))
             check_bank(await client.all(BANK))
+            found = self._check(rows)
+            if (await client.call("box.snapshot")).code == 0:
+                for name, history in self.histories.items():
+                    history.settle(found[name])
         except Lost:
             return
         finally:
             client.close()
-        self._check(rows)
 
-    def _check(self, rows: list[Any]) -> None:
+    def _check(self, rows: list[Any]) -> dict[str, Rows]:
         found: dict[str, Rows] = {f"writer {number}": own_rows(rows, number) for number in range(WRITERS)}
         keeps = self.values["wal_mode"] == "fsync" or not self._power_was_cut
-        check_recovered(self.histories, found, keeps_done=keeps, now=self.clients.clock.monotonic())
+        check_recovered(self.histories, found, keeps_done=keeps)
         self._power_was_cut = False
+        return found
 
     async def _make(self, client: Client) -> bool:
         """The spaces and accounts, if they are not there yet. False if the disk did not let us."""
