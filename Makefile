@@ -35,7 +35,7 @@ $(DEPS): pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --no-build-isolation --editable '.[$(EXTRAS)]'
 	@if $(BIN)/python -c 'import icu' 2>/dev/null; then :; \
 	elif command -v pkg-config >/dev/null && pkg-config --exists icu-i18n && command -v g++ >/dev/null; then \
-		$(PIP) install --quiet '.[icu]' --no-build-isolation || \
+		$(PIP) install --quiet --no-build-isolation --editable '.[icu]' || \
 			echo "PyICU did not compile: the collations unicode and unicode_ci stay refused by name." >&2; \
 	else \
 		echo "libicu-dev, pkg-config or g++ is absent: going on without PyICU;" \
