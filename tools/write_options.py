@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from headwater.config import ENV_PREFIX
-from headwater.options import SETTINGS, Setting, Support, Unit
+from headwater.options import SETTINGS, Setting, Support
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 
@@ -58,24 +58,7 @@ def _sections() -> Iterator[str]:
 def _line(row: Setting) -> str:
     notes = ["*dynamic*"] if row.dynamic else []
     meaning = row.meaning.replace("|", "\\|")
-    return f"| `{row.name}` | {f'`{row.yaml}`' if row.yaml else ''} | {_default(row)} | {' '.join([meaning, *notes])} |"
-
-
-def _default(row: Setting) -> str:
-    if row.default is None:
-        return ""
-    if row.is_boolean:
-        return "on" if row.default else "off"
-    if row.unit is Unit.BYTES:
-        return _size(int(row.default))
-    return f"{row.default} s" if row.unit is Unit.SECONDS else f"{row.default}"
-
-
-def _size(size: int) -> str:
-    for name, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size % factor == 0 and size < 2**40:
-            return f"{size // factor} {name}"
-    return f"{size:.0e} B" if size >= 2**40 else f"{size} B"
+    return f"| `{row.name}` | {f'`{row.yaml}`' if row.yaml else ''} | {row.default_text} | {' '.join([meaning, *notes])} |"
 
 
 def main() -> int:

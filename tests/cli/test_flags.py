@@ -82,6 +82,12 @@ def test_help_lists_the_commands() -> None:
         assert COMMANDS[name].split()[0] in result.output.lower()
 
 
+def test_help_tells_the_defaults_with_their_units() -> None:
+    text = " ".join(runner.invoke(app, ["node", "--help"], env={"COLUMNS": "400"}).output.split())
+    for words in ("(default: 256 MiB)", "(default: 3600 s)", "(default: chap-sha1)"):
+        assert words in text
+
+
 def test_an_unknown_command_is_named() -> None:
     result = runner.invoke(app, ["nod"])
     assert result.exit_code == 2

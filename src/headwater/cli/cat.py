@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def cat(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help=".xlog and .snap files, in this order.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=".xlog and .snap files, in this order.")],
     table: Annotated[bool, typer.Option("--table", help="Columns for people instead of JSON lines.")] = False,
     space: Annotated[list[str] | None, typer.Option(help="Only this space, by number or name; repeatable.")] = None,
     replica: Annotated[list[int] | None, typer.Option(help="Only rows that this replica id wrote first.")] = None,

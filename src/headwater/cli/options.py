@@ -48,7 +48,7 @@ def _parameter(row: Setting) -> inspect.Parameter:
 
 
 def _help(row: Setting) -> str:
-    default = "" if row.default is None or is_flag(row) else f" [default: {row.default}]"
+    default = "" if row.default is None or is_flag(row) else f" (default: {row.default_text})"
     return row.meaning.replace("`", "") + default
 
 

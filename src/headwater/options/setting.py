@@ -65,6 +65,17 @@ class Setting:
         return "table" in self.types
 
     @property
+    def default_text(self) -> str:
+        """The default as people write it, with its unit."""
+        if self.default is None:
+            return ""
+        if self.is_boolean:
+            return "on" if self.default else "off"
+        if self.unit is Unit.BYTES:
+            return _size(int(self.default))
+        return f"{self.default} s" if self.unit is Unit.SECONDS else f"{self.default}"
+
+    @property
     def type_error(self) -> str:
         """In the words of load_cfg.lua, check_cfg_option_type."""
         if len(self.types) == 1:
@@ -112,6 +123,13 @@ def settings_of(cls: type) -> Iterator[Setting]:
     for name, row in vars(cls).items():
         if isinstance(row, Setting):
             yield replace(row, name=name, section=section)
+
+
+def _size(size: int) -> str:
+    for name, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size % factor == 0 and size < 2**40:
+            return f"{size // factor} {name}"
+    return f"{size:.0e} B" if size >= 2**40 else f"{size} B"
 
 
 def _lua_type(value: object) -> str:
