@@ -141,7 +141,7 @@ def test_row_that_is_refused_is_shown(peer: Peer, file: Path) -> None:
     assert (code, told) == (1, "")
     assert "Space '512' does not exist" in errors
     assert '"lsn":3' in errors
-    assert "1 rows were taken before it" in errors
+    assert "1 rows were taken before it, 2 behind it" in errors
 
 
 def test_duplicates_are_skipped_if_asked(peer: Peer, file: Path) -> None:

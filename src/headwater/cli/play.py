@@ -1,7 +1,7 @@
 """`headwater play`: send the rows of `.xlog` and `.snap` files to a server, as if clients did it again.
 
 INSERT, REPLACE, UPDATE, UPSERT and DELETE go as they stand; what is no change of data (elections, confirmations, NOP)
-is left out. Rows travel in batches, so that a few after a refused one may have been taken.
+is left out. Rows travel in batches, so that some behind a refused one may have been taken; how many is told.
 Exit codes: 0 all were taken; 1 one was refused, a file is damaged, or the server went away; 2 the command line is
 wrong.
 """
@@ -38,7 +38,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def play(
     files_and_uri: Annotated[
         list[str],
-        typer.Argument(metavar="FILE… URI", help="Files in this order, then [user:password@]host:port of the server."),
+        typer.Argument(metavar="FILE… URI", help="Files in this order, then the server's [USER:PASSWORD@]HOST:PORT."),
     ],
     space: Annotated[list[str] | None, typer.Option(help="Only this space, by number or name; repeatable.")] = None,
     replica: Annotated[list[int] | None, typer.Option(help="Only rows that this replica id wrote first.")] = None,
@@ -52,7 +52,8 @@ def play(
         bool, typer.Option("--skip-duplicates", help="Go on when an INSERT finds its key taken.")
     ] = False,
 ) -> None:
-    """Replay changes of data on a running server. Stops at the first row that is refused, and shows it."""
+    """Replay changes of data on a running server. Stops when a row is refused, and shows it; up to 255 rows behind it
+    may be on their way then."""
     try:
         if len(files_and_uri) < 2:
             raise UsageError("give at least one file, and the server's address after it")
@@ -70,7 +71,7 @@ def play(
         source.complain(str(error))
     except Refused as refused:
         source.complain(f"{refused.error.message}\n    while sending {json_line(refused.row)}")
-        print(f"{refused.before} rows were taken before it", file=sys.stderr)
+        print(f"{refused.before} rows were taken before it, {refused.behind} behind it", file=sys.stderr)
     else:
         print(f"{sent} rows played" + (f", {skipped} duplicates skipped" if skip_duplicates else ""))
     if source.is_damaged:
@@ -83,11 +84,13 @@ app.command()(play)
 class Refused(Exception):  # noqa: N818
     """The server answered an error to a row."""
 
-    def __init__(self, row: Row, error: BoxError, before: int) -> None:
+    def __init__(self, row: Row, error: BoxError, before: int, behind: int) -> None:
         super().__init__(error.message)
         self.row = row
         self.error = error
         self.before = before
+        self.behind = behind
+        """Rows of the same batch that were taken all the same."""
 
 
 def select(source: RowSource, paths: list[Path], wanted: RowFilter) -> Iterator[Row]:
@@ -106,11 +109,12 @@ def send(client: WireClient, rows: Iterator[Row], *, skip_duplicates: bool) -> t
     while batch := list(islice(rows, BATCH)):
         syncs = [client.next_sync() for _ in batch]
         client.send(b"".join(request.encode(row.type, sync, row.body) for row, sync in zip(batch, syncs, strict=True)))
-        for row, error in zip(batch, client.receive(syncs), strict=True):
+        answers = client.receive(syncs)
+        for row, error in zip(batch, answers, strict=True):
             if error is None:
                 sent += 1
             elif skip_duplicates and error.code == Er.TUPLE_FOUND and row.type == Type.INSERT:
                 skipped += 1
             else:
-                raise Refused(row, error, sent)
+                raise Refused(row, error, sent, sum(later is None for later in answers))
     return sent, skipped
