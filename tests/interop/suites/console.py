@@ -22,7 +22,7 @@ class Node:
     def __init__(self, connect: Callable[[], iproto.Connection], version: str) -> None:
         self.connect = connect
         self.version = version
-        self.ready = False
+        self.ready = threading.Event()
         self._lock = threading.Lock()
 
     def call(self, name: str, arguments: list[Any]) -> list[Any]:
@@ -37,7 +37,8 @@ class Node:
     def variable(self, path: str) -> Any:
         """What a bare name shows."""
         if path == "ready":
-            return self.ready
+            # The suite asks again at once: without waiting here it would leave no time for the start.
+            return self.ready.wait(0.5)
         if path == "box.info.version":
             return self.version
         if path.startswith("box.info"):
@@ -98,6 +99,7 @@ class Console(socketserver.ThreadingTCPServer):
     """Listens until the launcher ends."""
 
     allow_reuse_address = True
+    request_queue_size = 128
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], node: Node) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import tarfile
 import urllib.error
 import urllib.request
@@ -49,6 +50,8 @@ def unpacked(suite: Suite, directory: Path) -> Path:
         archive.write_bytes(data)
     with tarfile.open(archive) as tar:
         tar.extractall(directory, filter="data")
+    # The installed connector is tested, not the sources beside its tests.
+    shutil.rmtree(directory / suite.stem / suite.project)
     return directory / suite.stem
 
 

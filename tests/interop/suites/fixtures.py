@@ -12,7 +12,7 @@ from tests.support.headwater import HeadwaterServer
 
 ADMIN_PASSWORD = "launcher"
 
-TESTER = [("f1", "unsigned"), ("f2", "string"), ("f3", "unsigned"), ("f4", "unsigned"), ("f5", "any")]
+TESTER = [("f1", "unsigned"), ("f2", "string"), ("f3", "unsigned"), ("f4", "unsigned"), ("f5", "*")]
 
 
 def _format(fields: list[tuple[str, str]]) -> list[dict[str, str]]:
@@ -48,10 +48,10 @@ def make_templates(directory: Path) -> None:
     for name, fixture in FIXTURES.items():
         with HeadwaterServer(directory / name).start() as server:
             with iproto.Connection(*server.address) as connection:
-                fixture(connection)
                 connection.call("box.schema.user.passwd", "admin", ADMIN_PASSWORD)
             with iproto.Connection(*server.address) as connection:
                 connection.auth("admin", ADMIN_PASSWORD)
                 connection.call("box.schema.user.revoke", "guest", "super")
+                fixture(connection)
                 connection.call("box.snapshot")
             server.stop()

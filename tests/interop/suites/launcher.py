@@ -72,7 +72,10 @@ def admin(server: SuiteServer) -> iproto.Connection:
 
 
 def begin(settings: Settings) -> None:
-    """A first start begins with a copy of the suite's template (fixtures.py), so that it is quick."""
+    """A first start begins with a copy of the suite's template (fixtures.py), so that it is quick. The empty file by
+    which the suite has reserved the name of a unix socket goes: Headwater takes no path from a file."""
+    if settings.listen.startswith("/"):
+        Path(settings.listen).unlink(missing_ok=True)
     if not any(settings.work_dir.glob("*.snap")):
         name = "asynctnt" if settings.asynctnt else "tarantool-python"
         for path in (Path(os.environ["LAUNCHER_TEMPLATES"]) / name).glob("*.[sx]*"):
@@ -94,7 +97,7 @@ def main() -> int:
     with Console((host or "0.0.0.0", int(port)), node) as console:
         threading.Thread(target=console.serve_forever, daemon=True).start()
         server.start()
-        node.ready = True
+        node.ready.set()
         while server.running and not ended.wait(0.5):
             pass
         server.stop()

@@ -319,6 +319,8 @@ class Reader:
                 return Module(arguments[0])
             case Path("pcall"):
                 return self.protected(arguments)
+            case Path("rawset"):
+                return Several([])
             case Path(text):
                 return Several(self.call(text, arguments))
             case _ if callable(function):

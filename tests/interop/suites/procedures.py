@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from headwater.box.procedures import Context, procedure
+from headwater.errors import BoxError, Packed
 
 EMPTIED = ("tester", "no_schema_space", "tester_ext_dec", "tester_ext_uuid", "tester_ext_datetime")
 
@@ -45,33 +46,33 @@ async def func_long(ctx: Context, seconds: float) -> str:
 
 
 @procedure
-def func_param(ctx: Context, value: Any) -> list[Any]:
+def func_param(ctx: Context, value: Any = None, *_: Any) -> list[Any]:
     return [value]
 
 
 @procedure
-def func_param_bare(ctx: Context, value: Any) -> Any:
+def func_param_bare(ctx: Context, value: Any = None, *_: Any) -> Any:
     return value
 
 
 @procedure
-def func_hello_bare(ctx: Context) -> str:
+def func_hello_bare(ctx: Context, *_: Any) -> str:
     return "hello"
 
 
 @procedure
-def func_hello(ctx: Context) -> list[str]:
+def func_hello(ctx: Context, *_: Any) -> list[str]:
     return ["hello"]
 
 
 @procedure
 def func_load_bin_str(ctx: Context) -> Any:
-    return ctx.space("tester").insert([100, bytes(range(16)), 12, 15, "hello"])
+    return ctx.space("tester").insert([100, Packed(b"\xb0" + bytes(range(240, 256))), 12, 15, "hello"])
 
 
 @procedure(name="raise")
 def raise_(ctx: Context) -> None:
-    raise ValueError("my reason")
+    raise BoxError(0, "my reason")
 
 
 @procedure

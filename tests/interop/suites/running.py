@@ -25,11 +25,23 @@ class Outcome:
     def reasons(self) -> collections.Counter[str]:
         return collections.Counter(cause(text) for text in self.failed.values())
 
+    def save(self, name: str) -> None:
+        """Every test and what became of it, to look into after the run."""
+        lines = [f"passed {test}" for test in self.passed]
+        lines += [f"skipped {test}: {why}" for test, why in self.skipped.items()]
+        lines += [f"failed {test}: {cause(why)}\n{why}" for test, why in self.failed.items()]
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        (REPORTS / f"{name}.txt").write_text("\n".join(lines))
+
     def report(self, name: str) -> str:
         lines = [f"{name}: {len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"]
         lines += [f"  {count:4} {reason}" for reason, count in self.reasons().most_common()]
         return "\n".join(lines)
 
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+
+REPORTS = ROOT / "var" / "suites"
 
 CAUSES = {
     "EVAL": r"EVAL|eval\b.*not supported|Lua|no Lua",
@@ -48,9 +60,7 @@ def launcher(directory: Path) -> Path:
     """A directory for PATH with an executable `tarantool` that is launcher.py."""
     directory.mkdir(parents=True)
     script = directory / "tarantool"
-    script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{ROOT}:{ROOT}/src" exec "{sys.executable}" -m tests.interop.suites.launcher "$@"\n'
-    )
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:{ROOT}/src" exec "{sys.executable}" -P "{LAUNCHER}" "$@"\n')
     script.chmod(0o755)
     return directory
 
