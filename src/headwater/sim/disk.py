@@ -17,6 +17,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from zlib import crc32
 
 from headwater.sim.faults import Die, DiskOp, Fail, Faults, NoFaults
 from headwater.sim.process import Crashed, Process
@@ -284,7 +285,7 @@ class SimDisk:
             self._die()
 
     def append(self, inode: Inode, path: str, data: bytes) -> None:
-        verdict = self._verdict(DiskOp("append", path, len(data)))
+        verdict = self._verdict(DiskOp("append", path, len(data)), f" crc {crc32(data):08x}")
         part = len(data) if verdict is None else verdict.part
         fits = min(part, self._platter.free())
         if fits:
@@ -379,10 +380,10 @@ class SimDisk:
         if path not in self._platter.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
-    def _verdict(self, op: DiskOp) -> Fail | Die | None:
+    def _verdict(self, op: DiskOp, words: str = "") -> Fail | Die | None:
         self.process.check()
         verdict = self.faults.on_disk(op)
-        self._note(f"{op.name} {op.path} {op.size}" + (f" -> {verdict}" if verdict else ""))
+        self._note(f"{op.name} {op.path} {op.size}{words}" + (f" -> {verdict}" if verdict else ""))
         return verdict
 
     def _die(self) -> None:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from headwater.box.instance import Box
-from headwater.errors import BoxError
+from headwater.errors import BoxError, Er
 from headwater.options import Options
 from headwater.server.node import make_node
 from headwater.sim.check import Violation
@@ -87,7 +87,8 @@ class NodeRun:
         """After all that was, a node with room and a sound disk serves everybody and makes snapshots."""
         client = Client(self.clients)
         await client.connect(ADDRESS)
-        reply = await client.call("box.snapshot")
+        while (reply := await client.call("box.snapshot")).code == Er.CHECKPOINT_IN_PROGRESS:
+            await self.clients.tasks.sleep(0.1)
         client.close()
         if reply.code or traffic.disk_errors or not traffic.done:
             raise Violation(f"a node with room and a sound disk refuses: {reply.message}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from hashlib import blake2b
 
 
@@ -13,6 +14,8 @@ class Trace:
         self._hash = blake2b(digest_size=16)
         self.count = 0
         self.last: deque[str] = deque(maxlen=keep)
+        self.echo: Callable[[str], object] | None = None
+        """Told every event as it happens."""
 
     def add(self, now: float, who: str, what: str) -> None:
         line = f"{now:.9f} {who} {what}"
@@ -20,6 +23,8 @@ class Trace:
         self._hash.update(b"\n")
         self.count += 1
         self.last.append(line)
+        if self.echo is not None:
+            self.echo(line)
 
     def digest(self) -> str:
         return self._hash.hexdigest()
