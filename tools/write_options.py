@@ -58,7 +58,8 @@ def _sections() -> Iterator[str]:
 def _line(row: Setting) -> str:
     notes = ["*dynamic*"] if row.dynamic else []
     meaning = row.meaning.replace("|", "\\|")
-    return f"| `{row.name}` | {f'`{row.yaml}`' if row.yaml else ''} | {row.default_text} | {' '.join([meaning, *notes])} |"
+    yaml = f"`{row.yaml}`" if row.yaml else ""
+    return f"| `{row.name}` | {yaml} | {row.default_text} | {' '.join([meaning, *notes])} |"
 
 
 def main() -> int:

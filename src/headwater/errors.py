@@ -185,6 +185,14 @@ class XlogGapError(XlogError):
         return cls(f"Missing .xlog file between LSN {from_sum} {from_text} and {to_sum} {to_text}")
 
 
+def system_words(error: OSError) -> str:
+    """What the system says to the number of an error. asyncio puts words of its own there, in several forms; those of
+    getaddrinfo have negative numbers and are kept."""
+    if error.errno is None:
+        return str(error)
+    return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
+
+
 class SystemError_(BoxError):  # noqa: N801, N818
     """The operating system refused something (exception.cc, SystemError). Not Python's SystemError."""
 

@@ -86,7 +86,9 @@ def demo(
     if code:
         print(_why(work_dir), file=sys.stderr)
         print(
-            "Is it running already? Else give another address: make run ARGS='--listen 127.0.0.1:3302'", file=sys.stderr
+            "Is it running already? A second one needs an address and a directory of its own:\n"
+            "    make run ARGS='--listen 127.0.0.1:3302 --work-dir var/run2'",
+            file=sys.stderr,
         )
     raise typer.Exit(code)
 

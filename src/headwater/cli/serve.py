@@ -186,6 +186,8 @@ def plain(error: BaseException) -> str:
     """An error for people: what, where, and for a few what to do."""
     if isinstance(error, BoxError):
         return error.message
+    if isinstance(error, FileExistsError) and error.filename:
+        return f"{error.filename}: Not a directory"  # of makedirs, which has no other word for it
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 
-from headwater.errors import BoxError, HeadwaterError
+from headwater.errors import BoxError, HeadwaterError, system_words
 from headwater.uri import Uri
 from headwater.wire import auth, greeting, request
 from headwater.wire.constants import GREETING_SIZE, Key, Type
@@ -109,6 +109,8 @@ def _connect(uri: Uri) -> socket.socket:
             link.connect(uri.service)
         else:
             link = socket.create_connection((uri.host or "localhost", int(uri.service)), TIMEOUT_SECONDS)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConnectionFailed(f"cannot connect to {uri}: {system_words(error)}") from None
+    except ValueError as error:
         raise ConnectionFailed(f"cannot connect to {uri}: {error}") from None
     return link

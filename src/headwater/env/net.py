@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from headwater.errors import system_words
 from headwater.world import Link, LinkHandler, Listener
 
 HIGH_MARK = 1 << 20
@@ -151,11 +152,15 @@ class RealNet:
         def accept() -> SocketLink:
             return SocketLink(factory(), str(parsed))
 
-        if isinstance(parsed, UnixAddress):
-            _remove_dead_socket(parsed.path)
-            server = await self._loop.create_unix_server(accept, parsed.path, backlog=BACKLOG)
-            return SocketListener(server, str(parsed), parsed.path)
-        server = await self._loop.create_server(accept, parsed.host or None, parsed.port, backlog=BACKLOG)
+        try:
+            if isinstance(parsed, UnixAddress):
+                _remove_dead_socket(parsed.path)
+                server = await self._loop.create_unix_server(accept, parsed.path, backlog=BACKLOG)
+                return SocketListener(server, str(parsed), parsed.path)
+            server = await self._loop.create_server(accept, parsed.host or None, parsed.port, backlog=BACKLOG)
+        except OSError as error:
+            words = error.strerror if error.filename else system_words(error)
+            raise OSError(error.errno, f"cannot listen at {parsed}: {words}") from error
         bound = server.sockets[0].getsockname()
         return SocketListener(server, str(TcpAddress(parsed.host or bound[0], bound[1])))
 

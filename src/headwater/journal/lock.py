@@ -32,10 +32,8 @@ def _lock(disk: Disk, directory: str) -> Callable[[], None]:
     try:
         disk.makedirs(directory)
         return disk.lock(directory)
-    except BlockingIOError as error:
-        raise SystemError_(
-            f"directory '{directory}' is in use by another process: end it, or choose another directory",
-            error.errno or 0,
-        ) from None
+    except BlockingIOError:
+        name = "the working directory" if directory == "." else f"directory '{directory}'"
+        raise SystemError_(f"{name} is in use by another process: end it, or choose another directory") from None
     except OSError as error:
         raise SystemError_.of(f"Can't open path: {directory}", error) from None
