@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,8 +14,13 @@ from typing import Any
 
 import pytest
 import tarantool
+from tests.support.process import free_port
 
+from headwater.cli.connect import _connected
+from headwater.cli.shell.language import Call, Meta
+from headwater.cli.shell.runner import RefusedError, Rows, Runner
 from headwater.options import SETTINGS
+from headwater.uri import parse_uri
 
 ROOT = Path(__file__).resolve().parents[2]
 TIME = 30.0
@@ -87,9 +93,9 @@ def client(address: str, **more: Any) -> tarantool.Connection:
     return tarantool.Connection(host, int(port), **more)
 
 
-def connect(address: str, text: str) -> subprocess.CompletedProcess[str]:
+def connect(address: str, text: str, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "headwater.cli", "connect", address],
+        [sys.executable, "-m", "headwater.cli", "connect", address, *flags],
         input=text,
         capture_output=True,
         text=True,
@@ -221,7 +227,8 @@ def test_box_cfg_moves_the_listener_and_the_log_level(nodes: Any) -> None:
         (["--config", "none.yaml"], 2, "headwater: none.yaml: No such file or directory\n"),
         (["--procedures", "no_such_module"], 1, "module no_such_module cannot be loaded"),
         (["--work-dir", "file/below"], 1, "file/below: Not a directory"),
-        (["--listen", "unix/:/no/such/directory/a.sock"], 1, "No such file or directory"),
+        (["--work-dir", "file"], 1, "file: Not a directory"),
+        (["--listen", "unix/:/no/such/directory/a.sock"], 1, "a.sock: No such file or directory"),
     ],
 )
 def test_what_keeps_a_node_from_starting_is_said_in_plain_words(
@@ -240,7 +247,7 @@ def test_a_taken_port_and_a_taken_directory(nodes: Any, tmp_path: Path) -> None:
     first.until("ready to accept requests")
     second = nodes("--listen", address, "--work-dir", "b")
     assert second.code() == 1
-    assert "address already in use" in second.said
+    assert f"cannot listen at {address}: Address already in use\n" in second.said
     third = nodes("--listen", "127.0.0.1:0", "--work-dir", "a")
     assert third.code() == 1
     assert "in use by another process" in third.said
@@ -334,8 +341,38 @@ def test_commands_come_from_the_standard_input_or_the_command_line(nodes: Any) -
 def test_a_node_that_is_not_there() -> None:
     done = connect("127.0.0.1:1", "box.info\n")
     assert done.returncode == 1
-    assert done.stderr.startswith("headwater: cannot connect to 127.0.0.1:1: ")
+    assert done.stderr == "headwater: cannot connect to 127.0.0.1:1: Connection refused\n"
     assert connect("nowhere", "").returncode == 2
+
+
+def test_a_node_that_is_just_being_started_is_waited_for(nodes: Any) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    nodes("--listen", address, "--dev")
+    done = connect(address, "box.ctl.wait_rw\nbox.info\n", "--wait", "30")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"status": "running"' in done.stdout
+
+
+def test_a_prompt_finds_a_node_again_that_was_started_again(nodes: Any) -> None:
+    first = nodes("--listen", "127.0.0.1:0", "--dev")
+    address = first.address()
+    first.until("ready to accept requests")
+
+    async def typed() -> None:
+        connection = await _connected(parse_uri(address), "", TIME)
+        runner = Runner(connection)
+        await runner.run(Call("box.schema.space.create", ["t"]))
+        first.end()
+        while connection.is_connected:
+            await asyncio.sleep(0)
+        for line in (Meta("spaces"), Meta("d", "t"), Call("box.info", [])):
+            with pytest.raises(RefusedError, match=r"^the connection failed: Connection refused$"):
+                await runner.run(line)
+        nodes("--listen", address, "--dev").until("ready to accept requests")
+        assert await runner.run(Meta("spaces")) == Rows(["id", "name", "engine"], [[512, "t", "memtx"]])
+        await connection.disconnect()
+
+    asyncio.run(asyncio.wait_for(typed(), TIME))
 
 
 # ---- the sample node ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -18,12 +19,14 @@ import typer
 
 from headwater.cli.shell.language import Meta, parse
 from headwater.cli.shell.literals import ParseError
+from headwater.errors import system_words
 from headwater.uri import Uri, UriError, parse_uri
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+_RETRY_SECONDS = 0.05
 
 
 @app.command()
@@ -32,7 +35,8 @@ def connect(
     execute: Annotated[
         list[str] | None, typer.Option("--execute", "-e", help="Do this and leave; may be given again.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the connection.")] = 5.0,
+    timeout: Annotated[float, typer.Option(help="Seconds that connecting may take.")] = 5.0,
+    wait: Annotated[float, typer.Option(help="Seconds to try again for while nobody listens there yet.")] = 0.0,
 ) -> None:
     """A prompt on a running node, Headwater or Tarantool. Type \\help there."""
     try:
@@ -46,17 +50,17 @@ def connect(
         password = getpass.getpass(f"Password of {address.login}: ")
     lines = None if interactive else execute if execute is not None else sys.stdin
     try:
-        code = asyncio.run(_session(address, password, timeout, lines))
+        code = asyncio.run(_session(address, password, timeout, wait, lines))
     except KeyboardInterrupt:
         code = EXIT_FAILED
     raise typer.Exit(code)
 
 
-async def _session(address: Uri, password: str, timeout: float, lines: Iterable[str] | None) -> int:
+async def _session(address: Uri, password: str, timeout: float, wait: float, lines: Iterable[str] | None) -> int:
     from headwater.cli.shell.runner import SHOWN_LIMIT, Runner
 
     try:
-        connection = await _connected(address, password, timeout)
+        connection = await _patiently(address, password, timeout, wait)
     except Exception as error:  # the connector's own kinds are many, and each is the end
         print(f"headwater: cannot connect to {address}: {_reason(error)}", file=sys.stderr)
         return EXIT_FAILED
@@ -69,9 +73,23 @@ async def _session(address: Uri, password: str, timeout: float, lines: Iterable[
         await connection.disconnect()
 
 
+async def _patiently(address: Uri, password: str, timeout: float, wait: float) -> Any:
+    """A node that was started a moment ago does not listen yet."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait
+    while True:
+        try:
+            return await _connected(address, password, timeout)
+        except (ConnectionRefusedError, FileNotFoundError):
+            if loop.time() >= end:
+                raise
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
 async def _connected(address: Uri, password: str, timeout: float) -> Any:
     import asynctnt
 
+    logging.getLogger("asynctnt").addHandler(logging.NullHandler())  # what it logs is told here, once
     connection = asynctnt.Connection(
         host=address.host or "127.0.0.1",
         port=int(address.service) if address.service.isdigit() else address.service,
@@ -88,6 +106,8 @@ async def _connected(address: Uri, password: str, timeout: float) -> Any:
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, OSError):
+        return system_words(error)
     return str(getattr(error, "message", "") or error) or type(error).__name__
 
 
@@ -122,7 +142,8 @@ async def _prompt(runner: Any, address: Uri, connection: Any) -> None:
     from headwater.cli.shell.show import show
 
     console = Console()
-    console.print(f"{connection.version or 'connected'} at {address}; \\help tells what can be typed", style="dim")
+    version = ".".join(str(part) for part in connection.version or ())
+    console.print(f"{address} speaks Tarantool {version}; \\help tells what can be typed", style="dim")
     session = make_session(runner, _history_path())
     while True:
         try:

@@ -10,7 +10,7 @@ import asynctnt
 from asynctnt.exceptions import TarantoolError
 
 from headwater.cli.shell.language import META, Call, Command, Meta, Read, Write
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, system_words
 
 SYSTEM_ID_MAX = 511
 VINDEX = 289
@@ -57,6 +57,8 @@ class Runner:
 
     async def run(self, command: Command) -> Answer:
         try:
+            if not self._connection.is_connected:
+                await self._connection.connect()  # once for each line: a node that was restarted is there again
             match command:
                 case Read():
                     return await self._read(command)
@@ -68,8 +70,10 @@ class Runner:
                     return await self._meta(command)
         except TarantoolError as error:
             raise RefusedError(str(getattr(error, "message", error))) from error
-        except (OSError, TimeoutError) as error:
-            raise RefusedError(f"the connection failed: {error}") from error
+        except TimeoutError as error:
+            raise RefusedError("no answer in time") from error
+        except OSError as error:
+            raise RefusedError(f"the connection failed: {system_words(error)}") from error
 
     async def _call(self, command: Call) -> Values:
         """Maybe the schema is another one afterwards: the connector then fetches it before the next line needs it."""
