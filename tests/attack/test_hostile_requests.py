@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.server.box import Box, pack_map
 
+from headwater.errors import Er
 from headwater.wire.constants import Key, Type
 from headwater.wire.xrow import decode_row
 
@@ -43,3 +44,14 @@ def test_a_client_cannot_say_which_row_it_writes(box: Box, type: int, body: dict
     box.journal.write()
     (reply,) = client.replies()
     assert reply.code is None
+
+
+@pytest.mark.parametrize("count", [3, 1000, 1 << 20])
+@pytest.mark.parametrize("iterator", range(15))
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_key_of_any_length_is_only_a_wrong_key(box: Box, index: int, iterator: int, count: int) -> None:
+    """It is longer than the index has parts: nobody looks at a part that is not there."""
+    client = box.connect()
+    key = {Key.SPACE_ID: 512, Key.INDEX_ID: index, Key.ITERATOR: iterator, Key.LIMIT: 1, Key.KEY: [1] * count}
+    reply = client.ask(Type.SELECT, key)
+    assert reply.code in (Er.KEY_PART_COUNT, Er.UNSUPPORTED_INDEX_FEATURE, Er.ILLEGAL_PARAMS), reply.message

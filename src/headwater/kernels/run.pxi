@@ -69,6 +69,8 @@ cdef inline bint select_allowed(Tree *tree, Request *r, uint32_t parts) noexcept
         if parts == 0:
             return r.iterator == ITER_ALL
         return r.iterator == ITER_EQ and parts == tree.kd.own
+    if parts > tree.kd.own:
+        return False
     if (r.iterator == ITER_NP or r.iterator == ITER_PP) and parts:
         last = &tree.kd.part[parts - 1]
         return last.sort_key == NULL
