@@ -106,18 +106,22 @@ class Feed:
         size = 0
         begin = reader.position
         while size < _STRETCH:
-            try:
-                block = reader.next()
-            except XlogError:
-                if not rows:
-                    raise
-                break  # the good blocks before it first; asked again, the reader says the same
-            if block is None:
-                break
-            rows.append(block.rows)
-            starts.append(size)
-            offsets.append(block.offset)
-            size += len(block.rows)
+            small, places = reader.plain_blocks(_STRETCH - size)
+            if not small:
+                try:
+                    block = reader.next()
+                except XlogError:
+                    if not rows:
+                        raise
+                    break  # the good blocks before it first; asked again, the reader says the same
+                if block is None:
+                    break
+                small, places = [block.rows], [block.offset]
+            rows += small
+            offsets += places
+            for piece in small:
+                starts.append(size)
+                size += len(piece)
         if not rows:
             return None
         self.is_empty = False

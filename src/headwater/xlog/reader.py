@@ -150,6 +150,42 @@ class Reader:
             return block
         return None
 
+    def plain_blocks(self, limit: int) -> tuple[list[bytes], list[int]]:
+        """The blocks that come next, as rows and offsets, as long as they are small, not compressed, good, and read
+        already; at most about `limit` bytes. For files of many small blocks, where `next` costs more than they do;
+        whatever is not of this kind is left to it."""
+        found: list[bytes] = []
+        offsets: list[int] = []
+        if self.eof or self.damage is not None or not 0 <= self.position - self._buffer_at < len(self._buffer):
+            return found, offsets
+        data, base = self._buffer, self._buffer_at
+        at = self.position - base
+        last = len(data) - FIXHEADER_SIZE
+        while at <= last and limit > 0 and data[at : at + 4] == MAGIC_PLAIN:
+            length, place = data[at + 4], at + 5
+            if length == 0xCC:
+                length, place = data[place], at + 6
+            elif length == 0xCD:
+                length, place = data[place] << 8 | data[place + 1], at + 7
+            elif length >= 0x80:
+                break
+            # A zero where the last block's checksum was, and a checksum of four bytes, as all but a few have it.
+            begin = at + FIXHEADER_SIZE
+            rows = data[begin : begin + length]
+            padding = begin - place - 6
+            if data[place : place + 2] != b"\x00\xce" or len(rows) != length or data[place + 6] != 0x9F + padding:
+                break
+            if crc32c(rows) != int.from_bytes(data[place + 2 : place + 6], "big"):
+                break
+            found.append(rows)
+            offsets.append(base + at)
+            at = begin + length
+            limit -= length
+        if found:
+            self.position = base + at
+            self._last_rows = found[-1]
+        return found, offsets
+
     def __iter__(self) -> Iterator[Block]:
         while (block := self.next()) is not None:
             yield block
