@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zstandard
-from tests.support.iproto import unpack_all
+from tests.support.iproto import pack, unpack_all
 
 PLAIN, ZSTD, EOF = b"\xd5\xba\x0b\xab", b"\xd5\xba\x0b\xba", b"\xd5\x10\xad\xed"
 FIXHEADER = 19
@@ -82,10 +82,38 @@ def _block(data: bytes, at: int) -> Block | None:
     return Block(at, end, list(zip(values[::2], values[1::2], strict=True)))
 
 
+def crc32c(data: bytes) -> int:
+    """Castagnoli, reflected, beginning with 0 and without a final xor."""
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ 0x82F63B78 if n & 1 else n >> 1
+        table.append(n)
+    crc = 0
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    return crc
+
+
+def plain_block(rows: bytes) -> bytes:
+    """Rows as one block without compression."""
+    head = PLAIN + b"\xce" + len(rows).to_bytes(4, "big") + b"\x00\xce" + crc32c(rows).to_bytes(4, "big")
+    padding = FIXHEADER - len(head) - 1
+    return head + bytes([0xA0 | padding]) + bytes(padding) + rows
+
+
+def smaller(path: Path, keep: Callable[[int, list[Any]], bool]) -> bytes:
+    """A snapshot with only those rows `(space, tuple)` that are kept, not compressed."""
+    file = read(path)
+    rows = [(header, body) for header, body in file.rows() if 0x21 not in body or keep(body[0x10], body[0x21])]
+    packed = b"".join(pack(header) + pack(body) for header, body in rows)
+    return path.read_bytes()[: file.body] + plain_block(packed) + EOF
+
+
 def vclock(text: str) -> dict[int, int]:
     """Of the text form `{0: 1, 1: 21}`."""
     inside = text.strip("{} ")
     return {int(k): int(v) for k, v in (part.split(":") for part in inside.split(","))} if inside else {}
 
 
-__all__ = ["EOF", "FIXHEADER", "PLAIN", "ZSTD", "Block", "File", "read", "vclock"]
+__all__ = ["EOF", "FIXHEADER", "PLAIN", "ZSTD", "Block", "File", "plain_block", "read", "smaller", "vclock"]
