@@ -159,7 +159,7 @@ def gibberish(dice: random.Random) -> bytes:
     if kind == 1:
         return struct.pack(">BI", 0xCE, len(noise)) + noise
     if kind == 2:
-        # A key that nothing has and that no change of three bytes makes one that something has: a DELETE is a request, too.
+        # A key that no change of three bytes makes one that something has: a DELETE is a request, too.
         packet = bytearray(iproto.request(dice.randrange(1, 80), {iproto.SPACE_ID: SPACE, iproto.KEY: ["nobody"]}, 7))
         for _ in range(dice.randrange(1, 4)):
             packet[dice.randrange(5, len(packet))] = dice.randrange(256)
