@@ -64,6 +64,17 @@ def grant_guest(host: Host) -> None:
         context.insert(system.PRIV, [int(ADMIN), int(GUEST), "role", int(SUPER), int(Priv.EXECUTE)])
 
 
+def warn_of_open_guest(host: Host) -> None:
+    """What `dev` granted stays in the directory, and without `dev` it may be served to others."""
+    users = host.schema.users
+    held = users.by_id(SUPER)
+    if held is None or not users.has_role(held, users.guest):
+        return
+    if strangers := [str(uri) for uri in host.options.addresses if not uri.is_loopback]:
+        told = "guest has the role super: whoever reaches %s may do everything; revoke it unless that is meant"
+        log.warning(told, ", ".join(strangers))
+
+
 # ---- credentials --------------------------------------------------------------------------------------
 
 

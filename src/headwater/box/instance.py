@@ -12,7 +12,7 @@ from uuid import UUID
 
 from headwater.box.backup import Backups
 from headwater.box.call import Calls
-from headwater.box.credentials import create_credentials, grant_guest, open_guest
+from headwater.box.credentials import create_credentials, grant_guest, open_guest, warn_of_open_guest
 from headwater.box.events import Events
 from headwater.box.execute import Statements
 from headwater.box.info import Checkpoint as ShownCheckpoint
@@ -157,6 +157,8 @@ class Box:
         self._broadcast_all()
         if self.options.dev:
             open_guest(self.schema)
+        else:
+            warn_of_open_guest(self)
         if not self.read_only.active:
             await self._first_writes()
         assert self.checkpointer is not None
