@@ -152,6 +152,17 @@ def test_without_dev_the_guest_may_do_nothing(nodes: Any) -> None:
     assert "Execute access to function 'box.info' is denied for user 'guest'" in done.stderr
 
 
+def test_what_dev_granted_is_told_when_others_may_come(nodes: Any) -> None:
+    node = nodes("--listen", "127.0.0.1:0", "--dev")
+    node.until("ready to accept requests")
+    assert node.end() == 0
+    at_home = nodes("--listen", "127.0.0.1:0")
+    at_home.until("ready to accept requests")
+    assert at_home.end() == 0
+    assert "W> guest has the role super" not in at_home.said
+    nodes("--listen", "0.0.0.0:0").until("W> guest has the role super: whoever reaches 0.0.0.0:0 may do everything")
+
+
 def test_flags_go_before_the_environment_and_that_before_the_file(nodes: Any, tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text(
         "iproto: {listen: [{uri: '127.0.0.1:0'}]}\n"

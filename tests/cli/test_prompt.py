@@ -12,7 +12,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from headwater.cli.shell.prompt import completions, make_session
+from headwater.cli.shell.prompt import _PROCEDURES, completions, make_session
 
 
 @dataclass
@@ -51,6 +51,7 @@ def offered(text: str) -> list[str]:
                        "rivers.by_km.count", "rivers.by_km.len", "rivers.by_km.min", "rivers.by_km.max",
                        "rivers.by_km.random"]),
         ("box.sn", ["box.snapshot"]),
+        ("", ["rivers.", "towns.", *_PROCEDURES]),
         ("rivers.select 1 l", ["limit="]),
         ("rivers.update 1 na", ["name="]),
         ("\\s", ["\\spaces"]),

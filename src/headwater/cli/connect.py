@@ -13,13 +13,14 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from headwater.cli.shell.language import Meta, parse
 from headwater.cli.shell.literals import ParseError
-from headwater.errors import system_words
+from headwater.errors import Er, system_words
 from headwater.uri import Uri, UriError, parse_uri
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -36,7 +37,7 @@ def connect(
         list[str] | None, typer.Option("--execute", "-e", help="Do this and leave; may be given again.")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that connecting may take.")] = 5.0,
-    wait: Annotated[float, typer.Option(help="Seconds to try again for while nobody listens there yet.")] = 0.0,
+    wait: Annotated[float, typer.Option(help="Seconds to try again for while nobody serves there yet.")] = 0.0,
 ) -> None:
     """A prompt on a running node, Headwater or Tarantool. Type \\help there."""
     try:
@@ -44,6 +45,8 @@ def connect(
     except UriError as error:
         print(f"headwater: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_USAGE) from None
+    if not address.host and not address.is_unix:
+        address = replace(address, host="127.0.0.1")
     interactive = execute is None and sys.stdin.isatty()
     password = address.password
     if address.login and not password and interactive:
@@ -74,14 +77,15 @@ async def _session(address: Uri, password: str, timeout: float, wait: float, lin
 
 
 async def _patiently(address: Uri, password: str, timeout: float, wait: float) -> Any:
-    """A node that was started a moment ago does not listen yet."""
+    """A node that was started a moment ago does not listen yet, or has not recovered."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wait
     while True:
         try:
             return await _connected(address, password, timeout)
-        except (ConnectionRefusedError, FileNotFoundError):
-            if loop.time() >= end:
+        except Exception as error:
+            is_early = isinstance(error, ConnectionRefusedError | FileNotFoundError) or _code(error) == Er.LOADING
+            if not is_early or loop.time() >= end:
                 raise
         await asyncio.sleep(_RETRY_SECONDS)
 
@@ -89,9 +93,11 @@ async def _patiently(address: Uri, password: str, timeout: float, wait: float) -
 async def _connected(address: Uri, password: str, timeout: float) -> Any:
     import asynctnt
 
-    logging.getLogger("asynctnt").addHandler(logging.NullHandler())  # what it logs is told here, once
+    # What the connector logs is told here, once; and when it is refused it leaves a future that nobody looks at.
+    logging.getLogger("asynctnt").addHandler(logging.NullHandler())
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     connection = asynctnt.Connection(
-        host=address.host or "127.0.0.1",
+        host=address.host,
         port=int(address.service) if address.service.isdigit() else address.service,
         username=address.login or None,
         password=(password or "") if address.login else None,
@@ -101,6 +107,11 @@ async def _connected(address: Uri, password: str, timeout: float) -> Any:
     async with asyncio.timeout(timeout):
         await connection.connect()
     return connection
+
+
+def _code(error: BaseException) -> int | None:
+    """Of what a server answered."""
+    return getattr(error, "code", None)
 
 
 def _reason(error: BaseException) -> str:

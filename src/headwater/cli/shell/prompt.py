@@ -61,7 +61,6 @@ def _meta(runner: Runner, text: str) -> Iterator[str]:
 
 
 def _names(runner: Runner, word: str) -> Iterator[str]:
-    yield from _PROCEDURES
     head = word.split(".")[0]
     for space in runner.spaces(system=head.startswith("_")):
         if space.name != head:
@@ -70,6 +69,7 @@ def _names(runner: Runner, word: str) -> Iterator[str]:
         yield from (f"{space.name}.{verb}" for verb in _SPACE_VERBS)
         names = sorted({index.name for index in space.indexes.values()})
         yield from (f"{space.name}.{name}.{verb}" for name in names for verb in _INDEX_VERBS)
+    yield from _PROCEDURES
 
 
 class SchemaCompleter(Completer):
