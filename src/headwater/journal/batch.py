@@ -21,8 +21,8 @@ class Batch:
     """Offsets into `rows` after each transaction."""
     count: int
     """Number of rows."""
-    vclock: VClock
-    """The node's once this is written."""
+    lsns: Sequence[int]
+    """The node's vclock once this is written, by replica id."""
     undo_begin: int
     """Undo records from here on belong to this batch and to later ones."""
     undo_end: int
@@ -33,7 +33,17 @@ class Batch:
     dead: bool = False
     """An earlier one failed: this one is undone already, whatever the worker says of it."""
 
+    @property
+    def vclock(self) -> VClock:
+        """The node's once this is written."""
+        return vclock_of(self.lsns)
+
+
+def vclock_of(lsns: Sequence[int]) -> VClock:
+    """A vclock from its components in order."""
+    return VClock({replica_id: lsn for replica_id, lsn in enumerate(lsns) if lsn})
+
 
 def prepared_vclock(memtx: Memtx) -> VClock:
     """The vclock with everything that is prepared, written or not."""
-    return VClock({replica_id: lsn for replica_id, lsn in enumerate(memtx.vclock) if lsn})
+    return vclock_of(memtx.vclock)

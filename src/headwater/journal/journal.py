@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from headwater.errors import BoxError, Er, SystemError_, XlogError, er
-from headwater.journal.batch import Batch, Waiter, prepared_vclock
+from headwater.journal.batch import Batch, Waiter, vclock_of
 from headwater.journal.gc import Gc
 from headwater.journal.settings import Settings, WalMode
-from headwater.journal.writer import LogWriter, Written
+from headwater.journal.writer import LogWriter
 from headwater.kernels import Memtx
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
@@ -34,8 +34,6 @@ class Journal:
     """One node's journal, seen from the loop."""
 
     def __init__(self, world: World, memtx: Memtx, settings: Settings, gc: Gc) -> None:
-        self.vclock = prepared_vclock(memtx)
-        """Everything up to here is written."""
         self.errors = 0
         """Batches that could not be written so far (event `box.wal_error`)."""
         self.tail_size = 0
@@ -50,6 +48,8 @@ class Journal:
         self._memtx = memtx
         self._settings = settings
         self._gc = gc
+        self._lsns: Sequence[int] = memtx.vclock
+        """Everything up to here is written, by replica id."""
         self._writer: LogWriter | None = None
         """None with wal_mode none: nothing is written, everything is final at once."""
         self._worker: Worker | None = None
@@ -64,12 +64,17 @@ class Journal:
         self._threshold_told = False
         self._closed = False
 
+    @property
+    def vclock(self) -> VClock:
+        """Everything up to here is written."""
+        return vclock_of(self._lsns)
+
     def open(self, writer: LogWriter | None, *, tail_size: int = 0) -> None:
         """Begin to write with what recovery has found; None for wal_mode none."""
         self._writer = writer
         self._memtx.rows_enabled = writer is not None
         self._memtx.undo_enabled = True
-        self.vclock = prepared_vclock(self._memtx)
+        self._lsns = self._memtx.vclock
         self._prepared_end = self._memtx.undo_end
         self.tail_size = tail_size
         if writer is not None:
@@ -160,7 +165,7 @@ class Journal:
             rows,
             ends,
             count,
-            prepared_vclock(memtx),
+            memtx.vclock,
             self._prepared_end,
             memtx.undo_end,
             self._world.clock.monotonic(),
@@ -170,7 +175,7 @@ class Journal:
         self._in_flight.append(batch)
         self._in_flight_bytes += len(rows)
         self._worker.submit(
-            partial(self._writer.write, rows, ends, batch.vclock),
+            partial(self._writer.write, rows, ends, batch.lsns),
             partial(self._completed, batch),
         )
 
@@ -190,30 +195,31 @@ class Journal:
         self._prepared_end = self._memtx.undo_end
         self._memtx.confirm_to(self._prepared_end)
         if self._writer is None:
-            self.vclock = prepared_vclock(self._memtx)
+            self._lsns = self._memtx.vclock
 
     # ---- what comes back
 
-    def _completed(self, batch: Batch, written: Written | None, error: BaseException | None) -> None:
+    def _completed(self, batch: Batch, size: int | None, error: BaseException | None) -> None:
         if batch.dead:
             return
-        if error is not None or written is None:
+        if error is not None or size is None:
             self._failed(batch, error)
         else:
-            self._written(batch, written)
+            self._written(batch, size)
         if self._waiters or self._memtx.rows_pending:
             self._flush()
         self._tell_room()
 
-    def _written(self, batch: Batch, written: Written) -> None:
+    def _written(self, batch: Batch, size: int) -> None:
         assert self._in_flight[0] is batch
         self._in_flight.popleft()
         self._in_flight_bytes -= len(batch.rows)
-        self.vclock = batch.vclock
-        self.tail_size += written.size
+        self._lsns = batch.lsns
+        self.tail_size += size
         self._memtx.confirm_to(batch.undo_end)
-        if written.removed_before is not None:
-            self._rows_removed(written.removed_before)
+        assert self._writer is not None
+        if (removed := self._writer.take_removed()) is not None:
+            self._rows_removed(removed)
         self._watch_time(batch)
         for call in self.on_written:
             call(batch)
@@ -253,7 +259,7 @@ class Journal:
         memtx.rollback_to(position)
         self._prepared_end = memtx.undo_end
         for replica_id in range(VCLOCK_MAX):
-            memtx.set_lsn(replica_id, self.vclock.get(replica_id))
+            memtx.set_lsn(replica_id, self._lsns[replica_id])
 
     def _tell(self, waiters: list[Waiter], error: BoxError | None) -> None:
         for waiter in waiters:

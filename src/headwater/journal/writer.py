@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headwater.errors import Er, XlogError, er
+from headwater.journal.batch import vclock_of
+from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
 from headwater.world import Disk, File
 from headwater.xlog import INPROGRESS, MAGIC_EOF, XLOG, BlockEncoder, Meta, Reader, file_name, format_meta
@@ -49,14 +51,6 @@ class OpenEnd:
     """Where its good blocks end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    size: int
-    """Bytes that went into the file."""
-    removed_before: VClock | None = None
-    """Space was made by removing old files: rows before this vclock are gone."""
-
-
 class LogWriter:
     """Writes batches into log files, one file after another."""
 
@@ -83,8 +77,10 @@ class LogWriter:
         self._instance_uuid = instance_uuid
         self._sync = sync
         """Is an append on the disk when it returns (wal_mode fsync)?"""
-        self._vclock = vclock
-        """The last row written."""
+        self._lsns: Sequence[int] = [vclock.get(replica_id) for replica_id in range(VCLOCK_MAX)]
+        """The last rows written, by replica id."""
+        self._removed: VClock | None = None
+        """Rows before this were removed to make space, and the loop does not know yet."""
         self._open_end = open_end
         """Closed before the next file is begun."""
         self._append_to = append_to
@@ -107,13 +103,10 @@ class LogWriter:
 
     # ---- what the loop asks for
 
-    def write(self, rows: bytes, ends: Sequence[int], after: VClock) -> Written:
-        """Append one batch. OSError or XlogError if that failed; CASCADE_ROLLBACK if one before it did."""
+    def write(self, rows: bytes, ends: Sequence[int], after: Sequence[int]) -> int:
+        """Append one batch, which leads to the vclock `after` (by replica id); the size that it takes. OSError or
+        XlogError if that failed; CASCADE_ROLLBACK if one before it did."""
         self._refuse_while_failed()
-        if not rows:
-            self._vclock = after
-            return Written(0)
-        removed: VClock | None = None
         while True:
             try:
                 size = self._write(rows, ends)
@@ -122,13 +115,24 @@ class LogWriter:
                 if error.errno not in _NO_SPACE or not self._remove_oldest():
                     self._failed = True
                     raise
-                removed = self.files[0].vclock if self.files else self._vclock
+                self._removed = self.files[0].vclock if self.files else self._vclock
             except BaseException:
                 self._failed = True
                 raise
             else:
-                self._vclock = after
-                return Written(size, removed)
+                self._lsns = after
+                return size
+
+    def take_removed(self) -> VClock | None:
+        """Vclock before which rows were removed to make space, once. May be called from the loop."""
+        if self._removed is None:
+            return None
+        removed, self._removed = self._removed, None
+        return removed
+
+    @property
+    def _vclock(self) -> VClock:
+        return vclock_of(self._lsns)
 
     def resume(self) -> None:
         """Everything in the queue behind a failure has come by: write again."""

@@ -55,6 +55,9 @@ class BlockEncoder:
     def encode(self, data: bytes | memoryview, ends: Sequence[int]) -> bytes:
         """Blocks for rows whose transactions end at `ends` (offsets into data, the last one is its length). A block is
         closed after the transaction with which it comes to 128 KiB."""
+        if len(data) + FIXHEADER_SIZE < COMPRESS_THRESHOLD:
+            # A lone commit: nothing to cut, nothing to compress.
+            return b"".join((fixheader(MAGIC_PLAIN, len(data), crc32c(data)), data)) if data else b""
         view = memoryview(data)
         return b"".join([part for start, end in cut(ends) for part in self._block(view[start:end])])
 
