@@ -182,7 +182,7 @@ def add_rows(directory: Path) -> None:
         (break_body, "Missing mandatory field 'TUPLE' in request"),
         (break_kind, "Unknown request type 99"),
         (break_replica, "there is no replica id 40"),
-        (break_numbers, "it is the row number 1"),
+        (break_numbers, "it stands where row 1 should"),
         (lose_rows, "ends at {1: 1}, but the log after it begins at {1: 5}: rows are missing"),
         (add_rows, "ends at {1: 6}, but the log after it begins at {1: 5}: they overlap"),
     ],
@@ -195,6 +195,18 @@ def test_each_fault_is_named(sound: Path, damage: Callable[[Path], None], words:
     assert "PROBLEM" in told
     assert "problem" in told.splitlines()[-1]
     assert words in run("--quiet", sound)[1]
+
+
+def test_rows_behind_the_damage_of_a_snapshot_are_no_further_problems(sound: Path) -> None:
+    batches = [[snap_row(0)], [snap_row(1)], [snap_row(2)]]
+    path = put(sound, batches, {1: 5}, filetype=SNAP)
+    data = bytearray(path.read_bytes())
+    data[data.index(snap_row(1).body)] ^= 1
+    path.write_bytes(bytes(data))
+    code, told, _ = run("--quiet", sound)
+    assert code == 1
+    assert "tx checksum mismatch" in told
+    assert "5 files, 11 rows: 1 problem\n" in told
 
 
 def test_log_of_a_killed_writer_is_a_note(sound: Path) -> None:

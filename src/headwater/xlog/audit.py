@@ -119,15 +119,22 @@ class _Rows:
         self.is_snapshot = is_snapshot
         self.open_tsn: int | None = None
         """TSN of the transaction that a row began and none has ended yet."""
+        self.next_lsn: int | None = 0
+        """What the next row of a snapshot must have; not known behind damage."""
 
     def read(self, reader: Reader) -> None:
+        skipped = 0
         for block in reader:
+            if len(reader.skipped) > skipped:
+                skipped = len(reader.skipped)
+                self.next_lsn = None
             self.report.blocks += 1
             try:
                 for row in rows(block, reader.path):
                     self._row(row, block)
             except BoxError as error:
                 self.report.problem(error.message)
+                self.next_lsn = None
             if self.open_tsn is not None:
                 self.report.problem(f"the block at offset {block.offset} ends inside transaction {self.open_tsn}")
                 self.open_tsn = None
@@ -148,10 +155,11 @@ class _Rows:
         return words
 
     def _judge_snapshot_row(self, row: Row) -> str:
+        wanted, self.next_lsn = self.next_lsn, row.lsn + 1
         if row.type not in _SNAP_TYPES:
             return f"type {row.type} has no place in a snapshot"
-        if row.lsn != self.report.rows:
-            return f"it is the row number {self.report.rows}"
+        if wanted is not None and row.lsn != wanted:
+            return f"it stands where row {wanted} should"
         return ""
 
     def _judge_log_row(self, row: Row) -> str:
