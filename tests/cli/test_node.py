@@ -271,6 +271,12 @@ def test_an_unknown_variable_is_named(nodes: Any) -> None:
     assert "environment variable HEADWATER_WAL_MOD: there is no option 'wal_mod'" in node.said
 
 
+def test_a_node_that_listens_nowhere_says_so(nodes: Any) -> None:
+    node = nodes()
+    node.until("W> nobody can connect: the option listen is not set")
+    assert node.end() == 0
+
+
 def test_the_file_of_the_process_id(nodes: Any) -> None:
     node = nodes("--pid-file", "run/node.pid")
     node.until("ready to accept requests")

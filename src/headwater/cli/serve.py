@@ -83,6 +83,8 @@ async def _main(world: World, config: Config, on_ready: Callable[[Box], None] | 
         await life.start()
         if life.is_started:
             log.info("ready to accept requests")
+            if not config.options.addresses:
+                log.warning("nobody can connect: the option listen is not set")
             if on_ready is not None:
                 on_ready(box)
             await life.ended.wait()
