@@ -119,8 +119,20 @@ def test_wrong_values_are_refused_in_the_words_of_3x(values: dict[str, object], 
 
 
 def test_what_is_not_there_is_refused_with_a_reason() -> None:
-    assert "replication is not built yet" in refusal(replication=["localhost:3301"])
+    assert "second process" in refusal(hot_standby=True)
     assert "supervisor" in refusal(background=True)
+
+
+def test_an_anonymous_replica_is_read_only() -> None:
+    words = "the value may be set to true only when the instance is read-only"
+    assert refusal(replication_anon=True) == f"Incorrect value for option 'replication_anon': {words}"
+    assert Options.load({"replication_anon": True, "read_only": True}).replication_anon
+
+
+def test_upstreams_are_the_addresses_of_replication() -> None:
+    options = Options.load({"replication": "a:secret@127.0.0.1:3301,127.0.0.1:3302"})
+    assert [uri.address for uri in options.upstreams] == ["127.0.0.1:3301", "127.0.0.1:3302"]
+    assert [uri.login for uri in options.upstreams] == ["a", ""]
 
 
 def test_what_has_no_effect_is_accepted_and_told() -> None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headwater.errors import Er, er
-from headwater.options import checks, foreign, table, units
+from headwater.options import checks, foreign, replication, table, units
 from headwater.options.setting import Setting, Support, Unit, settings_of
 from headwater.uri import Uri
 
@@ -33,7 +33,8 @@ class Options(
     foreign.Process,
     foreign.Allocator,
     foreign.JournalOfReplicas,
-    foreign.Replication,
+    replication.Replication,
+    foreign.Synchronous,
     foreign.Election,
     foreign.Vinyl,
     foreign.Reports,
@@ -85,6 +86,9 @@ class Options(
         self._check_together()
 
     def _check_together(self) -> None:
+        if self.replication_anon and self.read_only is not True:
+            # box.cc, box_check_replication_anon
+            raise er(Er.CFG, "replication_anon", "the value may be set to true only when the instance is read-only")
         if self.dev:
             for uri in self.addresses:
                 if not uri.is_loopback:
@@ -116,6 +120,11 @@ class Options(
     def addresses(self) -> list[Uri]:
         """`listen`, parsed."""
         return checks.addresses(self.listen)
+
+    @property
+    def upstreams(self) -> list[Uri]:
+        """`replication`, parsed."""
+        return checks.addresses(self.replication)
 
     @property
     def log_level_number(self) -> int:

@@ -18,7 +18,7 @@ _POOL = "one thread serves all connections, one writes the journal"
 _ARENA = "tuples are allocated another way"
 _VINYL = "there is no vinyl engine; spaces of it are refused by name"
 _FEEDBACK = "Headwater reports to nobody"
-_REPLICATION = "replication is not built yet"
+_SYNC = "synchronous replication and its quorum are not built yet"
 _ELECTION = "elections are not built yet"
 _IGNORED = Support.IGNORED
 _REFUSED = Support.REFUSED
@@ -188,132 +188,18 @@ class JournalOfReplicas:
         support=_IGNORED,
         why="nobody follows the directory",
     )
-    wal_cleanup_delay: float | None = setting(
-        None,
-        "How long journal files are kept for replicas that have not come back yet.",
-        types="number",
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="wal.cleanup_delay",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.not_negative("value must be >= 0"),
-    )
 
 
-class Replication:
-    """Replica sets."""
+class Synchronous:
+    """Synchronous replication."""
 
-    replication: Any = setting(
-        None,
-        "Whom to follow: addresses, with commas or as a list.",
-        types="string, number, table",
-        whole=True,
-        dynamic=True,
-        yaml="replication.peers",
-        support=_REFUSED,
-        why=_REPLICATION,
-        check=checks.uris,
-    )
-    replication_anon: bool = setting(
-        False,
-        "Follow without being a member.",
-        dynamic=True,
-        yaml="replication.anon",
-        support=_REFUSED,
-        why=_REPLICATION,
-    )
-    replication_anon_ttl: float = setting(
-        3600,
-        "How long an anonymous replica that left is remembered.",
-        whole=False,
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.anon_ttl",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.positive("the value must be greater than 0"),
-    )
     replication_threads: int = setting(
         1,
         "Threads that read from peers.",
         yaml="replication.threads",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.between(1, 1000, "must be greater than 0, less than or equal to 1000"),
-    )
-    replication_timeout: float = setting(
-        1,
-        "Time between two signs of life to a peer.",
-        whole=False,
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.timeout",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.positive("the value must be greather than 0"),
-    )
-    replication_reconnect_timeout: float | None = setting(
-        None,
-        "Time between two attempts to connect; replication_timeout if unset.",
-        types="number",
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.reconnect_timeout",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.not_negative("the value must be box.NULL or greater/equal to 0"),
-    )
-    replication_connect_timeout: float = setting(
-        30,
-        "How long the start waits for connections.",
-        whole=False,
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.connect_timeout",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.positive("the value must be greather than 0"),
-    )
-    replication_connect_quorum: int | None = setting(
-        None,
-        "How many connections the start waits for.",
-        types="number",
-        whole=True,
-        dynamic=True,
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.not_negative("the value must be greater or equal to 0"),
-    )
-    replication_sync_lag: float = setting(
-        10,
-        "A replica that is less behind counts as in sync.",
-        whole=False,
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.sync_lag",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.positive("the value must be greater than 0"),
-    )
-    replication_sync_timeout: float = setting(
-        0,
-        "How long a change of `replication` waits until in sync.",
-        whole=False,
-        unit=Unit.SECONDS,
-        dynamic=True,
-        yaml="replication.sync_timeout",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.not_negative("the value must be greater than or equal to 0"),
-    )
-    replication_skip_conflict: bool = setting(
-        False,
-        "Go on after a duplicate key from a peer.",
-        dynamic=True,
-        yaml="replication.skip_conflict",
-        support=_IGNORED,
-        why=_REPLICATION,
     )
     replication_synchro_quorum: Any = setting(
         "N / 2 + 1",
@@ -323,7 +209,7 @@ class Replication:
         dynamic=True,
         yaml="replication.synchro_quorum",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.synchro_quorum,
     )
     replication_synchro_timeout: float = setting(
@@ -334,7 +220,7 @@ class Replication:
         dynamic=True,
         yaml="replication.synchro_timeout",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.positive("the value must be greater than zero"),
     )
     replication_synchro_queue_max_size: int = setting(
@@ -344,7 +230,7 @@ class Replication:
         dynamic=True,
         yaml="replication.synchro_queue_max_size",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.not_negative("replication_synchro_queue_max_size must be >= 0"),
     )
     replication_linearizable_quorum: Any = setting(
@@ -355,7 +241,7 @@ class Replication:
         dynamic=True,
         yaml="replication.linearizable_quorum",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.linearizable_quorum,
     )
     txn_synchro_timeout: float = setting(
@@ -366,31 +252,8 @@ class Replication:
         dynamic=True,
         yaml="database.txn_synchro_timeout",
         support=_IGNORED,
-        why=_REPLICATION,
+        why=_SYNC,
         check=checks.positive("the value must be greater than 0"),
-    )
-    bootstrap_strategy: str = setting(
-        "auto",
-        "How a new replica set is created.",
-        dynamic=True,
-        yaml="replication.bootstrap_strategy",
-        support=_IGNORED,
-        why=_REPLICATION,
-        check=checks.one_of(
-            "the value should be one of the following: 'auto', 'config', 'supervised', 'legacy'",
-            "auto",
-            "config",
-            "supervised",
-            "legacy",
-        ),
-    )
-    bootstrap_leader: Any = setting(
-        None,
-        "Which node creates it.",
-        types="string, number",
-        dynamic=True,
-        support=_REFUSED,
-        why=_REPLICATION,
     )
 
 
