@@ -140,6 +140,7 @@ def test_link_keeps_order_and_pauses() -> None:
         assert link.pending == 3 << 20
         assert client.drains == 0
         server.link.resume_reading()
+        await b.tasks.sleep(0.1)
         assert link.pending == 0
         assert client.drains == 1
         link.close()

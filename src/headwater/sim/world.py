@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -25,16 +26,16 @@ EPOCH = 1_700_000_000.0
 
 
 class SimClock:
-    def __init__(self, loop: SimLoop, offset: float = 0.0) -> None:
-        self._loop = loop
-        self.offset = offset
-        """By how much this machine's wall clock is wrong. May jump; nothing but timestamps may notice."""
+    """The clocks of a machine, as wrong as they are."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
 
     def time(self) -> float:
-        return EPOCH + self.offset + self._loop.now
+        return EPOCH + self._machine.clock_offset + self._machine.uptime()
 
     def monotonic(self) -> float:
-        return self._loop.now
+        return self._machine.uptime()
 
 
 class SimChance:
@@ -49,10 +50,11 @@ class SimChance:
 
 
 class SimTasks(LoopTasks):
-    """`LoopTasks` that stop mattering when their process dies."""
+    """`LoopTasks` that stop mattering when their process dies, and that go by the clock of their machine."""
 
-    def __init__(self, loop: SimLoop, process: Process, errors: list[str]) -> None:
+    def __init__(self, loop: SimLoop, machine: Machine, process: Process, errors: list[str]) -> None:
         super().__init__(loop)
+        self._machine = machine
         self._process = process
         self._errors = errors
         process.at_death(self._end_all)
@@ -64,18 +66,26 @@ class SimTasks(LoopTasks):
         if not self._process.alive:
             fiber.close()
             raise Crashed(self._process.name)
-        return super().spawn(fiber, name)
+        # A task copies the context that it is made in.
+        return self._process.context().run(super().spawn, fiber, name)
 
     def failed(self, name: str, error: BaseException) -> None:
         if self._process.alive and not isinstance(error, Crashed):
             super().failed(name, error)
-            self._errors.append(f"fiber '{name}': {error!r}")
+            self._errors.append(f"{self._process.name}: fiber '{name}': {error!r}")
 
     def soon(self, call: Callable[..., object], *args: object) -> None:
-        self.loop.call_soon(self._call, call, args)
+        self.loop.call_soon(self._call, call, args, context=self._process.context())
 
     def later(self, delay: float, call: Callable[..., object], *args: object) -> asyncio.TimerHandle:
-        return self.loop.call_later(delay, self._call, call, args)
+        context = self._process.context()
+        return self.loop.call_later(self._machine.seconds(delay), self._call, call, args, context=context)
+
+    async def sleep(self, delay: float) -> None:
+        await super().sleep(self._machine.seconds(delay))
+
+    def timeout(self, delay: float | None) -> AbstractAsyncContextManager[object]:
+        return super().timeout(None if delay is None else self._machine.seconds(delay))
 
     def _call(self, call: Callable[..., object], args: tuple[object, ...]) -> None:
         if self._process.alive:
@@ -93,9 +103,9 @@ class SimWorld:
         self.machine = machine
         self._simulation = simulation
         self._name = f"{machine.name}/{machine.boots}"
-        self.clock: Clock = SimClock(simulation.loop)
+        self.clock: Clock = SimClock(machine)
         self.chance: Chance = SimChance(f"{simulation.seed}/{self._name}/chance")
-        self.tasks: Tasks = SimTasks(simulation.loop, process, simulation.errors)
+        self.tasks: Tasks = SimTasks(simulation.loop, machine, process, simulation.errors)
         self.disk: Disk = SimDisk(machine.platter, process, faults, lambda what: simulation.note(self._name, what))
         self.net: Net = SimNet(simulation.fabric, process)
 
@@ -104,24 +114,55 @@ class SimWorld:
 
     async def live(self, fiber: Coroutine[Any, Any, T]) -> T:
         """Run a fiber of this process to its end. Crashed if the process dies first."""
-        task = self._simulation.loop.create_task(fiber)
-        self.process.at_death(task.cancel)
+        task = self._simulation.loop.create_task(fiber, context=self.process.context())
+        forget = self.process.at_death(task.cancel)
         try:
             return await task
         except asyncio.CancelledError:
             self.process.check()
             raise
+        finally:
+            forget()
 
 
 class Machine:
-    """A computer: a disk that stays, and at most one process of the node at a time."""
+    """A computer: a disk that stays, clocks of its own, and at most one process of the node at a time."""
 
     def __init__(self, simulation: Simulation, name: str, capacity: int | None = None) -> None:
         self.name = name
         self.platter = Platter(capacity)
         self.boots = 0
         self.process: Process | None = None
+        self.clock_offset = 0.0
+        """By how much the wall clock is wrong. May jump; nothing but timestamps may notice."""
+        self._rate = 1.0
+        self._reached = (0.0, 0.0)
+        """Time of the simulation and of the machine when the rate last changed."""
         self._simulation = simulation
+
+    # ---- clocks
+
+    def uptime(self) -> float:
+        """Seconds by the quartz of this machine."""
+        since, base = self._reached
+        return base + (self._simulation.loop.now - since) * self._rate
+
+    def seconds(self, delay: float) -> float:
+        """What the machine takes for so many seconds."""
+        return delay / self._rate
+
+    def drift(self, rate: float) -> None:
+        """From now on its clocks run so many times as quick as the others."""
+        self._reached = (self._simulation.loop.now, self.uptime())
+        self._rate = rate
+        self._simulation.note(self.name, f"clocks run {rate:g} times as quick")
+
+    def jump(self, offset: float) -> None:
+        """Somebody sets the wall clock."""
+        self.clock_offset = offset
+        self._simulation.note(self.name, f"wall clock is {offset:+g} s wrong")
+
+    # ---- the process
 
     def boot(self, faults: Faults | None = None) -> SimWorld:
         """Start the process anew; the one before must be dead."""
@@ -129,11 +170,24 @@ class Machine:
         self.boots += 1
         self.process = Process(self.name)
         self._simulation.note(self.name, f"boot {self.boots}")
+        self._simulation.fabric.lighten(self.name)
         return SimWorld(self._simulation, self, self.process, faults)
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.alive
+
+    def stop(self) -> None:
+        """SIGSTOP: the process does nothing, its connections stay."""
+        if self.process is not None and self.process.alive:
+            self._simulation.note(self.name, "stopped")
+            self.process.stop()
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if self.process is not None and self.process.is_stopped:
+            self._simulation.note(self.name, "goes on")
+            self.process.go_on()
 
     def kill(self) -> None:
         """SIGKILL: the page cache stays."""
@@ -142,7 +196,8 @@ class Machine:
             self.process.kill()
 
     def power_cut(self) -> None:
-        """The page cache is gone, too."""
+        """The page cache is gone, too, and nobody is told."""
+        self._simulation.fabric.darken(self.name)
         self.kill()
         self._simulation.note(self.name, "power cut")
         self.platter.power_cut(self._simulation.dice(f"{self.name}/{self.boots}/power"))
@@ -156,7 +211,7 @@ class Simulation:
         self.loop = SimLoop()
         self.trace = Trace()
         self.errors = self.loop.errors
-        self.fabric = Fabric(self.loop, self.dice("net"))
+        self.fabric = Fabric(self.loop, self.dice("net"), self.note)
 
     def dice(self, name: str) -> random.Random:
         """A stream of its own for each purpose: more draws here do not shift the draws there."""
