@@ -19,6 +19,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "connect": "a prompt on a running node",
         "cat": "print the rows of .xlog and .snap files",
         "play": "send the rows of files to a node",
+        "status": "a replica set: its nodes, who follows whom, and whether all is well",
+        "diff": "do two nodes, snapshots or directories hold the same data",
         "verify": "check every checksum, chain and row of a data directory",
         "sim": "run a node in the simulator, from a seed",
         "demo": "a node on loopback with a sample space, as `make run` starts it",

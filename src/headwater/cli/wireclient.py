@@ -26,9 +26,9 @@ class ConnectionFailed(HeadwaterError):  # noqa: N818
 class WireClient:
     """`send` packets, then `receive` as many answers."""
 
-    def __init__(self, uri: Uri) -> None:
+    def __init__(self, uri: Uri, timeout: float = TIMEOUT_SECONDS) -> None:
         self.uri = uri
-        self._socket = _connect(uri)
+        self._socket = _connect(uri, timeout)
         self._buffer = b""
         self._sync = 0
         try:
@@ -65,11 +65,17 @@ class WireClient:
 
     def call(self, type_: int, body: bytes, stream_id: int = 0) -> None:
         """One request; raises the error that is answered."""
+        self.ask(type_, body, stream_id)
+
+    def ask(self, type_: int, body: bytes = b"", stream_id: int = 0) -> Row:
+        """One request and its answer; raises the error that is answered."""
         sync = self.next_sync()
         self.send(request.encode(type_, sync, body, stream_id))
-        for error in self.receive([sync]):
-            if error is not None:
-                raise error
+        while (row := self._packet()).sync != sync or row.type == Type.CHUNK:
+            pass
+        if row.is_error:
+            raise decode_error(row)
+        return row
 
     def _login(self, user: str, password: str) -> None:
         scramble = auth.scramble(password, self.greeting.salt)
@@ -101,14 +107,14 @@ class WireClient:
         return whole[:size]
 
 
-def _connect(uri: Uri) -> socket.socket:
+def _connect(uri: Uri, timeout: float) -> socket.socket:
     try:
         if uri.is_unix:
             link = socket.socket(socket.AF_UNIX)
-            link.settimeout(TIMEOUT_SECONDS)
+            link.settimeout(timeout)
             link.connect(uri.service)
         else:
-            link = socket.create_connection((uri.host or "localhost", int(uri.service)), TIMEOUT_SECONDS)
+            link = socket.create_connection((uri.host or "localhost", int(uri.service)), timeout)
     except OSError as error:
         raise ConnectionFailed(f"cannot connect to {uri}: {system_words(error)}") from None
     except ValueError as error:
