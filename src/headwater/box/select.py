@@ -49,7 +49,7 @@ class Selects:
     ) -> tuple[list[bytes], bytes | None]:
         """Tuples, and the position behind the last one if the request asks for it and there is one."""
         index, order, after = self._prepare(space, request, user)
-        key = request.key or _EMPTY_KEY
+        key = walked_key(index, request)
         if txn is not None:
             txn.check_can_continue()
         if txn is not None and txn.interactive and space.view is None:
@@ -67,7 +67,7 @@ class Selects:
     def count(self, space: Space, request: Request, user: User, txn: Transaction | None) -> int:
         """How many tuples a SELECT without offset and limit would give."""
         index, _, _ = self._prepare(space, request, user)
-        key = request.key or _EMPTY_KEY
+        key = walked_key(index, request)
         if txn is not None:
             txn.check_can_continue()
         if txn is not None and txn.interactive and space.view is None:
@@ -98,6 +98,13 @@ class Selects:
 
     def _order(self, space: Space, index: IndexDef) -> Order:
         return Order(index, space.pk, self._schema.collations)
+
+
+def walked_key(index: IndexDef, request: Request) -> bytes:
+    """A hash index has no order to begin in: ALL with a key is everything (memtx_hash_index_create_iterator)."""
+    if index.type == "hash" and request.iterator == IteratorType.ALL:
+        return _EMPTY_KEY
+    return request.key or _EMPTY_KEY
 
 
 def validate_iterator(space: Space, index: IndexDef, iterator: int, key: bytes, check_key: CheckKey) -> None:

@@ -106,6 +106,8 @@ def _hash() -> Iterator[Call]:
     for iterator in ITERATORS:
         yield call(f"hash {iterator} key", "select", space=HASH, key=["k"], iterator=iterator)
         yield call(f"hash {iterator} no key", "select", space=HASH, key=[], iterator=iterator)
+    for iterator in ("ALL", "EQ"):
+        yield call(f"hash {iterator} key that is not there", "select", space=HASH, key=["z"], iterator=iterator)
     yield call("hash replace", "replace", space=HASH, tuple=["k", 3])
     yield call("hash update", "update", space=HASH, key=["k"], ops=[["+", 1, 4]])
     yield call("hash upsert", "upsert", space=HASH, tuple=["k", 0], ops=[["+", 1, 1]])

@@ -22,15 +22,8 @@ def truncate(ctx: Context) -> None:
 
 @procedure
 def change_format(ctx: Context) -> None:
-    fields = [
-        ("f1", "unsigned"),
-        ("f2", "string"),
-        ("f3", "unsigned"),
-        ("f4", "unsigned"),
-        ("f5", "any"),
-        ("f6", "any"),
-    ]
-    ctx.call("box.space.tester:format", [{"type": type_, "name": name} for name, type_ in fields])
+    types = ["unsigned", "string", "unsigned", "unsigned", "*", "*"]
+    ctx.call("box.space.tester:format", [{"type": type_, "name": f"f{n}"} for n, type_ in enumerate(types, 1)])
 
 
 @procedure
