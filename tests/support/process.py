@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import re
 import shutil
 import signal
@@ -30,12 +31,26 @@ GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 """Between a wrapper and the server: if strace is killed, what it traces goes with it."""
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port of 127.0.0.1 that nobody listens on just now, and that this process was not given before.
+
+    Below the range that the kernel takes ports of outgoing connections from: nobody gets it by chance before the
+    server binds it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        if port in _given:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given.add(port)
         return port
 
 
