@@ -11,7 +11,7 @@ from typing import Any
 import headwater.kernels
 
 CONTRACT = Path(headwater.kernels.__file__).with_name("_native.pyi")
-MADE_BY_OTHERS = {"KeyViolation", "FormatViolation", "DuplicateKey", "MemtxIndex", "MemtxSpace", "ReadView"}
+MADE_BY_OTHERS = {"KeyViolation", "FormatViolation", "DuplicateKey", "Frames", "MemtxIndex", "MemtxSpace", "ReadView"}
 """Classes without a constructor in the contract: only kernels make their objects."""
 
 

@@ -75,6 +75,7 @@ class KeyViolation(Exception):  # noqa: N818 (the word of the contract)
     'type', or 'range' (a sized integer that does not fit, ER_KEY_PART_VALUE_OUT_OF_RANGE); `part` is 0-based (0 for
     'count');
     `expected` a FieldType; `given` the count of parts given."""
+
     kind: str
     part: int
     expected: int
@@ -93,6 +94,7 @@ class FormatViolation(Exception):  # noqa: N818 (the word of the contract)
     `field` 0-based (0 for 'count'); `expected` a FieldType (or a count); `got` the name of what is there in Tarantool's
     words (mp_type_strs: 'unsigned', 'string', 'nil', …; '' for 'missing') or the count that is there.
     Checked in the order count, missing, then types from field 0 on (tuple_format.c tuple_field_map_create_plain)."""
+
     kind: str
     field: int
     expected: int
@@ -188,6 +190,9 @@ class ReadView:
         body `82 10 ce<u32> 21 tuple`. At least one row, then until `limit` bytes are passed; with them their count.
         (b'', 0) at the end.
         Releases the GIL; may be called from another thread while the loop writes."""
+    def fill_frames(self, limit: int, sync: int, timestamp: float) -> tuple[bytes, int]:
+        """As `fill`, but packets without an LSN, `ce<u32> 00:02 [01:sync] [07:01] [04:tm]`: the first stage of JOIN.
+        A call goes on where the one before ended."""
     def tuples(self, space_id: int) -> Iterator[bytes]: ...
     def close(self) -> None:
         """Pages and tuples that only this view kept are freed. Call it in the thread that writes."""
@@ -236,8 +241,17 @@ class Memtx:
         """In this order."""
 
     # Rows on their way to the journal.
-    def add_row(self, type: int, group_id: int, body: bytes, tsn: int = 0, flags: int = 0, replica_id: int = -1,
-                lsn: int = 0, timestamp: float = 0.0) -> int:
+    def add_row(
+        self,
+        type: int,
+        group_id: int,
+        body: bytes,
+        tsn: int = 0,
+        flags: int = 0,
+        replica_id: int = -1,
+        lsn: int = 0,
+        timestamp: float = 0.0,
+    ) -> int:
         """Append one encoded row (header keys in xrow_header_encode's order, then `body`). With lsn 0 the next LSN is
         taken: of component 0 for group 1, else of `replica_id` (-1: our own). `tsn` 0: a transaction of one row;
         otherwise the header gets 08 = lsn - tsn (mod 2^64) and flags (bit 0 on the last row). Returns the LSN.
@@ -271,6 +285,64 @@ class Memtx:
         several rows (key 08) if one of them is of another kind, its last row is not there, or its flags say that it is
         or waits for a synchronous one. Returns (offset where it stopped, rows taken, skipped ones included)."""
 
+    # Replication: docs/replication.md, "What the kernels give".
+    def apply_frames(self, data: bytes, offset: int, end: int) -> tuple[int, int, float]:
+        """Packets of a master's stream into `fast` spaces that are neither local nor temporary: INSERT, REPLACE,
+        DELETE and NOP, a transaction all or not at all, with undo (whatever undo_enabled says), and with rows for the
+        journal that keep replica id, LSN, timestamp, TSN, flags and body of their origin. The vclock moves. A
+        transaction whose last LSN is <= vclock[replica_id] is passed over whatever DML it holds, and so are the first
+        rows of one that were seen. Stops before the first transaction that is not whole or not in order (one replica
+        id, 1..31; LSNs grow, not always by one; TSN is the LSN of the first row), has another type of row, flags but
+        COMMIT or a group, or does not fit (space, format, duplicate key): nothing of it is left. Never raises for
+        bytes. Returns (offset where it stopped, rows taken, those passed over included, timestamp of the last of them
+        or 0.0)."""
+    def load_frames(self, data: bytes, offset: int, end: int) -> tuple[int, int]:
+        """INSERT packets of the first stage of a JOIN into `fast` spaces: no undo, no rows, no vclock; LSNs mean
+        nothing. Stops before a packet that is not whole, not such an INSERT, or does not fit. Returns (offset, rows
+        taken)."""
+
+# ---- the wire --------------------------------------------------------------------------------------
+
 def frame_end(data: bytes, offset: int, end: int) -> int:
     """Offset after the packet `ce len32 …` (any MP_UINT length is accepted) at `offset`; 0 if it is not complete yet;
     MsgPackError if the length is not an unsigned integer."""
+
+def frame_rows(rows: bytes) -> Frames:
+    """Rows as they stand in a file, whole transactions, each framed as a packet `ce<u32>`, without a change.
+    MsgPackError if they are none: a header that is no map, a known key of it with a value of another type, a replica id
+    above 31, an LSN above 2^63 - 1, a body that is no map."""
+
+def renumber_frames(data: bytes, offset: int, end: int, ids: Sequence[int]) -> tuple[bytes, int]:
+    """Whole packets of data[offset:end], copied, with replica id `n` of each header replaced by `ids[n]` (32 numbers,
+    -1 or 1..31; ids[0] is not used). Stops before the first packet that is not whole, whose header cannot be read
+    or has an id that maps to -1, that may speak of replicas in its body (RAFT, PROMOTE, DEMOTE, CONFIRM, ROLLBACK,
+    errors, OK with more than `5a`), or whose body does not begin with the id of a space that is no system space.
+    Returns (the packets, offset where it stopped)."""
+
+class Frames:
+    """A batch of the journal as packets (docs/replication.md). It never changes; any number of relays share it."""
+
+    data: bytes
+    """The packets one after another."""
+    plain: bool
+    """False when what a peer gets of a row depends on its version: RAFT, PROMOTE, DEMOTE, CONFIRM, ROLLBACK, and rows
+    of group 1 with a replica id (local rows before 1.10.5)."""
+    timestamp: float
+    """Of the last row; 0.0 without one."""
+    @property
+    def last(self) -> list[tuple[int, int]]:
+        """(replica id, greatest LSN of it) for each that is in it, by growing id: where a position that was before
+        the batch is behind it."""
+    def __len__(self) -> int:
+        """Rows, those of component 0 too."""
+    def pick(self, have: list[int], skip: int, own: int, own_limit: int, sync: int) -> tuple[bytes, int]:
+        """(what one peer gets of it, how many rows that is). `have`: its position, 32 LSNs, moved behind the batch.
+        Left out are rows with `lsn <= have[replica_id]`, rows of component 0, rows of the replicas in the bit mask
+        `skip`, and rows of `own` (0: nobody) with a greater LSN than `own_limit`. If the last row of a transaction is
+        left out, its flags go to the last one that stays (relay.cc, relay_process_row). `sync` other than 0 is
+        written into each header. A row of group 1 that stays becomes a NOP of group 0 (relay_filter_row); what else
+        is not plain stays as it is. Headers that change are encoded anew by xrow_header_encode's rules, as are those
+        with unknown keys. `data` itself when nothing is left out or changed."""
+    def rows(self) -> list[tuple[int, int, int, int, int, bool]]:
+        """(begin, end, type, replica id, LSN, is it the last of its transaction) of each row: data[begin:end] is
+        header and body, as wire.xrow.decode_row takes it; the packet begins 5 bytes before."""

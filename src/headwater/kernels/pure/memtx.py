@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from headwater.kernels.pure.heads import Head
 from headwater.kernels.pure.recover import apply_rows
 from headwater.kernels.pure.requests import serve
 from headwater.kernels.pure.rows import COMMIT, Pending, header
 from headwater.kernels.pure.space import MemtxSpace
+from headwater.kernels.pure.stream import apply_frames, load_frames
 from headwater.kernels.pure.undo import Undo
 from headwater.kernels.pure.view import ReadView
 from headwater.typing import VCLOCK_MAX
@@ -128,6 +130,22 @@ class Memtx:
             self._pending.add(row, tsn == 0 or bool(flags & COMMIT))
         return lsn
 
+    def add_foreign(self, head: Head, body: bytes) -> None:
+        """A row of a peer, numbered as its origin did."""
+        self._vclock[head.replica_id] = head.lsn
+        if self.rows_enabled:
+            self._pending.add(head.encode(head.flags, 0) + body, head.is_last)
+
+    def mark(self) -> tuple[int, list[int], tuple[int, int, int]]:
+        """Where undo, vclock and rows stand, for `back`."""
+        return self._undo.end, self._vclock.copy(), self._pending.mark()
+
+    def back(self, mark: tuple[int, list[int], tuple[int, int, int]]) -> None:
+        """Take back all changes and rows since `mark`."""
+        position, self._vclock, rows = mark
+        self._undo.rollback_to(position)
+        self._pending.back(rows)
+
     @property
     def rows_pending(self) -> int:
         return len(self._pending.data)
@@ -153,3 +171,13 @@ class Memtx:
     def apply(self, data: bytes, offset: int, end: int, snapshot: bool) -> tuple[int, int]:
         """Recovery: apply rows of an xlog or snapshot block."""
         return apply_rows(self, data, offset, end, snapshot)
+
+    # ---- replication ---------------------------------------------------------------------------------
+
+    def apply_frames(self, data: bytes, offset: int, end: int) -> tuple[int, int, float]:
+        """Apply whole transactions of a master's stream."""
+        return apply_frames(self, data, offset, end)
+
+    def load_frames(self, data: bytes, offset: int, end: int) -> tuple[int, int]:
+        """Take what a JOIN brings first."""
+        return load_frames(self, data, offset, end)

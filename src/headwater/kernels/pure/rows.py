@@ -11,11 +11,20 @@ COMMIT = 1
 
 
 def header(
-    type: int, replica_id: int, group_id: int, lsn: int, timestamp: float, tsn: int = 0, flags: int = 0
+    type: int,
+    replica_id: int,
+    group_id: int,
+    lsn: int,
+    timestamp: float,
+    tsn: int = 0,
+    flags: int = 0,
+    sync: int = 0,
 ) -> bytes:
     """xrow.c, xrow_header_encode: a map of what is not zero, in this order. The TSN is written as its distance from
-    the LSN, and neither it nor the commit flag for a transaction of one row."""
+    the LSN, and neither it nor the commit flag for a transaction of one row. `sync` is for the wire only."""
     out = [b"", b"\x00", uint(type)]
+    if sync:
+        out += b"\x01", uint(sync)
     if replica_id:
         out += b"\x02", uint(replica_id)
     if group_id:
@@ -49,6 +58,16 @@ class Pending:
         self._count += 1
         if last:
             self._ends.append(len(self.data))
+
+    def mark(self) -> tuple[int, int, int]:
+        """Where it ends, for `back`."""
+        return len(self.data), len(self._ends), self._count
+
+    def back(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was added after `mark`."""
+        size, ends, self._count = mark
+        del self.data[size:]
+        del self._ends[ends:]
 
     def take(self) -> tuple[bytes, list[int], int]:
         """(bytes, offsets after each transaction's last row, count of rows)"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headwater.kernels.pure.rows import header
 from headwater.kernels.pure.space import MemtxSpace
@@ -26,6 +26,14 @@ class ReadView:
 
     def fill(self, limit: int, lsn: int, timestamp: float) -> tuple[bytes, int]:
         """The next rows as snapshot rows; (b'', 0) at the end."""
+        return self._fill(limit, lambda group, count: header(_INSERT, 0, group, lsn + count, timestamp), framed=False)
+
+    def fill_frames(self, limit: int, sync: int, timestamp: float) -> tuple[bytes, int]:
+        """The next rows as packets without an LSN; (b'', 0) at the end."""
+        return self._fill(limit, lambda group, _: header(_INSERT, 0, group, 0, timestamp, sync=sync), framed=True)
+
+    def _fill(self, limit: int, head: Callable[[int, int], bytes], framed: bool) -> tuple[bytes, int]:
+        """`head` makes a header of the group and the number of the row."""
         out = bytearray()
         count = 0
         while self._part < len(self._parts) and (not count or len(out) < limit):
@@ -34,9 +42,11 @@ class ReadView:
                 self._part += 1
                 self._row = 0
                 continue
-            group = _GROUP_LOCAL if local else 0
-            out += header(_INSERT, 0, group, lsn + count, timestamp)
-            out += b"\x82\x10\xce" + space_id.to_bytes(4, "big") + b"\x21" + tuples[self._row]
+            row = head(_GROUP_LOCAL if local else 0, count) + b"\x82\x10\xce" + space_id.to_bytes(4, "big")
+            row += b"\x21" + tuples[self._row]
+            if framed:
+                out += b"\xce" + len(row).to_bytes(4, "big")
+            out += row
             self._row += 1
             count += 1
         return bytes(out), count
