@@ -34,6 +34,9 @@ from headwater.wire.xrow import Row
 
 log = logging.getLogger("headwater.box")
 
+Before = Callable[[Space, bytes | None, bytes | None], bytes | None]
+"""Of a space, what is there, and what is to be there: what is to be there after all."""
+
 _CHUNK = 256
 _DEFINES_A_SPACE = (system.SPACE, system.INDEX, system.TRUNCATE, system.SPACE_SEQUENCE)
 """System spaces whose rows begin with the id of the space that they define."""
@@ -78,11 +81,14 @@ class Dml:
             Type.NOP: self._nop,
         }
 
-    def run(self, txn: Transaction, space: Space, request: Request, ctx: Context) -> bytes | None:
-        """Execute it and give the tuple of the reply."""
+    def run(
+        self, txn: Transaction, space: Space, request: Request, ctx: Context, before: Before | None = None
+    ) -> bytes | None:
+        """Execute it and give the tuple of the reply. `before` is asked after the triggers of the space that come
+        before, and like them may make another change of it."""
         statement = Statement(txn, space, request, ctx, request.type)
         txn.check_can_continue()
-        if not (space.before_replace and self._before_replace(statement)):
+        if not ((space.before_replace or before) and self._before_replace(statement, before)):
             try:
                 self._execute[request.type](statement)
             except DuplicateKey as duplicate:
@@ -115,7 +121,7 @@ class Dml:
         head = statement.request.row
         if statement.ctx.source is Source.CLIENT or not head.lsn:
             return RowDraft(statement.type, group, statement.body)
-        return RowDraft(statement.type, group, statement.body, head.replica_id, head.lsn, head.timestamp)
+        return RowDraft(statement.type, group, statement.body, head.replica_id, head.lsn, head.timestamp, head.flags)
 
     def _before_schema(self, statement: Statement) -> None:
         row = statement.new or statement.old
@@ -327,14 +333,14 @@ class Dml:
     @staticmethod
     def nop_row(row: Row) -> RowDraft:
         """Nothing happened, and it is numbered."""
-        return RowDraft(Type.NOP, row.group_id, b"", row.replica_id, row.lsn, row.timestamp)
+        return RowDraft(Type.NOP, row.group_id, b"", row.replica_id, row.lsn, row.timestamp, row.flags)
 
     def _nop(self, statement: Statement) -> None:
         statement.changes = False
 
     # ---- triggers that come before ---------------------------------------------------------------------
 
-    def _before_replace(self, statement: Statement) -> bool:
+    def _before_replace(self, statement: Statement, before: Before | None) -> bool:
         """Let the triggers see the change, and make another one of it if they say so. False: execute it as it was
         (space.c, space_before_replace)."""
         space, request = statement.space, statement.request
@@ -342,6 +348,8 @@ class Dml:
         if old is None and new is None:
             return False
         wanted = self._schema.before_replace(space, old, new, statement.ctx)
+        if before is not None:
+            wanted = before(space, old, wanted)
         if wanted is new:
             return False
         if (wanted is None and old is None) or wanted == old:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from headwater.box.dml import Dml
 from headwater.box.readonly import ReadOnly
 from headwater.box.select import Selects
 from headwater.box.stat import Stats
-from headwater.errors import Er, IllegalParams, er
+from headwater.errors import BoxError, Er, IllegalParams, er
 from headwater.options import Options
+from headwater.replication.conflict import Judge
 from headwater.store import system
 from headwater.store.context import Context, Source
 from headwater.store.schema import Schema
@@ -158,12 +160,13 @@ class Statements:
 
     # ---- rows of files and of peers ------------------------------------------------------------------
 
-    def apply(self, rows: Sequence[Row]) -> None:
-        """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError)."""
+    def apply(self, rows: Sequence[Row], judge: Judge | None = None) -> None:
+        """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError). `judge`
+        sees each row before it is applied, and may let a NOP take the place of one that is refused."""
         direct = self.txns.direct()
         try:
             for row in rows:
-                self._apply_row(direct, row, Source.PEER)
+                self._apply_judged(direct, row, judge)
         except BaseException:
             direct.rollback()
             raise
@@ -184,7 +187,17 @@ class Statements:
         finally:
             memtx.undo_enabled = undo
 
-    def _apply_row(self, txn: DirectTxn, row: Row, source: Source) -> None:
+    def _apply_judged(self, txn: DirectTxn, row: Row, judge: Judge | None) -> None:
+        mark = txn.mark()
+        try:
+            self._apply_row(txn, row, Source.PEER, judge)
+        except BoxError as error:
+            txn.rollback_to(mark)
+            if judge is None or not judge.skips(row, error):
+                raise
+            txn.add_row(self._dml.nop_row(row))
+
+    def _apply_row(self, txn: DirectTxn, row: Row, source: Source, judge: Judge | None = None) -> None:
         request = of_row(row)
         if request.type not in DML_TYPES or request.type == _SELECT:
             raise er(Er.UNKNOWN_REQUEST_TYPE, request.type)
@@ -193,4 +206,7 @@ class Statements:
             return
         space = self.schema.space(request.space_id)
         ctx = Context(self.schema.users.admin, source, not txn.has_changes)
-        self._dml.run(txn, space, request, ctx)
+        before = None
+        if judge is not None and judge.sees_all and not space.is_system:
+            before = partial(judge.sees, row)
+        self._dml.run(txn, space, request, ctx, before)

@@ -7,10 +7,12 @@ what was written. A channel that is at its end raises `ChannelClosed` from every
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.errors import BoxError, Er, MsgPackError, er
 from headwater.kernels import frame_end
-from headwater.wire.mpread import KIND, read_uint
 from headwater.wire.constants import MpType
+from headwater.wire.mpread import KIND, read_uint
 from headwater.wire.xrow import Row, decode_row, encode_packet
 from headwater.world import Event, Link, Tasks
 
@@ -42,6 +44,8 @@ class Channel:
         """Bytes that must lie here before the first packet can be whole, as far as its beginning tells."""
         self._news: Event = tasks.event()
         """Something came, was taken by the peer, or the end."""
+        self.on_end: Callable[[], object] = lambda: None
+        """Called when the peer or the network ends the connection; not by our own `close` and `abort`."""
         self._is_paused = False
         self._end: str | None = None
 
@@ -68,12 +72,18 @@ class Channel:
             self._end = str(error) if error is not None and str(error) else "connection closed by the peer"
         self.link = None
         self._news.set()
+        self.on_end()
 
     # ---- reading -------------------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
         return self._end is not None
+
+    def check(self) -> None:
+        """ChannelClosed if it is at its end."""
+        if self._end is not None:
+            raise ChannelClosed(self._end)
 
     async def take(self) -> bytes:
         """All bytes that are here: at least one, and a whole packet as far as the length of the first is known. Give
@@ -114,23 +124,25 @@ class Channel:
         """The next packet. BoxError INVALID_MSGPACK for bytes that are none."""
         while True:
             data = await self.take()
-            end = packet_end(data)
-            if end:
-                begin = _body_of(data)
+            found = packet_at(data, 0)
+            if found is not None:
+                row, end = found
                 self.keep(data, end)
-                return decode_row(data, begin, end, exact=True)[0]
-            self._back(data)
+                return row
+            self.keep_partial(data)
 
-    def _back(self, data: bytes) -> None:
-        """An incomplete packet: wait until there is more than this."""
-        self._chunks.insert(0, data)
-        self._size += len(data)
-        self._need = max(_needed(data), len(data) + 1)
+    def keep_partial(self, data: bytes, at: int = 0) -> None:
+        """Bytes from `at` on are of no use alone: the next `take` waits until there are more than these, and until
+        their first packet is whole."""
+        rest = data[at:]
+        if rest:
+            self._chunks.insert(0, rest)
+            self._size += len(rest)
+            self._need = max(_needed(rest), len(rest) + 1)
 
     async def more(self, data: bytes, at: int) -> bytes:
-        """The bytes from `at` on and at least what makes their first packet whole."""
-        if at < len(data):
-            self._back(data[at:])
+        """The bytes from `at` on and more."""
+        self.keep_partial(data, at)
         return await self.take()
 
     def _resume(self) -> None:
@@ -139,8 +151,7 @@ class Channel:
             self.link.resume_reading()
 
     async def _wait(self) -> None:
-        if self._end is not None:
-            raise ChannelClosed(self._end)
+        self.check()
         self._news.clear()
         await self._news.wait()
 
@@ -190,9 +201,15 @@ def packet_end(data: bytes, offset: int = 0) -> int:
         raise er(Er.INVALID_MSGPACK, "packet length") from None
 
 
-def _body_of(data: bytes) -> int:
-    """Where the header of the packet at the beginning begins."""
-    return read_uint(data, 0)[1]
+def packet_at(data: bytes, offset: int) -> tuple[Row, int] | None:
+    """The packet at `offset` and the offset after it, None while it is not whole. INVALID_MSGPACK for bytes that are
+    none."""
+    if offset >= len(data):
+        return None
+    end = packet_end(data, offset)
+    if not end:
+        return None
+    return decode_row(data, read_uint(data, offset)[1], end, exact=True)[0], end
 
 
 def _needed(data: bytes) -> int:

@@ -63,8 +63,8 @@ MOVES: dict[ApplierState, set[ApplierState]] = {
     _S.SYNC: {_S.FOLLOW} | _BACK,
     _S.FOLLOW: _BACK,
     _S.STOPPED: {_S.OFF, _S.CONNECT},
-    _S.DISCONNECTED: {_S.OFF, _S.CONNECT},
-    _S.LOADING: {_S.OFF, _S.CONNECT},
+    _S.DISCONNECTED: {_S.OFF, _S.CONNECT, _S.STOPPED},
+    _S.LOADING: {_S.OFF, _S.CONNECT, _S.STOPPED},
 }
 
 

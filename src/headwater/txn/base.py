@@ -37,6 +37,8 @@ class RowDraft:
     lsn: int = 0
     """As the peer numbered it; 0 for a row of our own."""
     timestamp: float = 0.0
+    flags: int = 0
+    """As the peer set them: whether the transaction waits for a quorum stands in its last row."""
 
 
 def take_out(rows: list[RowDraft], row: RowDraft) -> None:

@@ -10,18 +10,21 @@ from headwater.txn.base import RowDraft
 GROUP_LOCAL = 1
 _COMMIT = 1
 """IPROTO_FLAG_COMMIT"""
+_WAITS = 2 | 4
+"""IPROTO_FLAG_WAIT_SYNC, IPROTO_FLAG_WAIT_ACK"""
 
 
 def write_rows(memtx: Memtx, drafts: Sequence[RowDraft]) -> None:
     """Rows of a peer come first, then our own, as txn.c txn_journal_entry_new orders them. All carry the LSN of the
     first row that is not local as the number of the transaction, or that of the first row if all are local."""
     if len(drafts) == 1:
-        _add(memtx, drafts[0], 0, 0)
+        _add(memtx, drafts[0], 0, drafts[0].flags & _WAITS)
         return
     rows = sorted(drafts, key=lambda row: row.lsn == 0)
     tsn = _transaction_number(memtx, rows)
+    waits = max(row.flags & _WAITS for row in rows)
     for row in rows:
-        _add(memtx, row, tsn, _COMMIT if row is rows[-1] else 0)
+        _add(memtx, row, tsn, _COMMIT | waits if row is rows[-1] else 0)
 
 
 def _transaction_number(memtx: Memtx, rows: Sequence[RowDraft]) -> int:

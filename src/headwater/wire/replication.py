@@ -130,14 +130,19 @@ def _number(key: Key, value: int) -> list[bytes]:
     return [pack_uint(key) + pack_uint(value)]
 
 
+def _version(version: int) -> list[bytes]:
+    """Left out when 0, as replicas do that know nothing of it."""
+    return _number(Key.SERVER_VERSION, version) if version else []
+
+
 def encode_join(request: Join) -> Row:
     pairs = _uuid(Key.INSTANCE_UUID, request.instance_uuid) + _name(Key.INSTANCE_NAME, request.instance_name)
-    return Row(Type.JOIN, body=_body(pairs + _number(Key.SERVER_VERSION, request.version_id)))
+    return Row(Type.JOIN, body=_body(pairs + _version(request.version_id)))
 
 
 def encode_fetch_snapshot(request: FetchSnapshot) -> Row:
     """With a cursor (keys 62 to 64) if `is_checkpoint_join`; the open 3.x never asks so."""
-    pairs = _uuid(Key.INSTANCE_UUID, request.instance_uuid) + _number(Key.SERVER_VERSION, request.version_id)
+    pairs = _uuid(Key.INSTANCE_UUID, request.instance_uuid) + _version(request.version_id)
     if request.is_checkpoint_join:
         pairs += [pack_uint(Key.IS_CHECKPOINT_JOIN) + pack_bool(True)]
         if request.checkpoint_vclock is not None:
@@ -152,7 +157,8 @@ def encode_register(request: Register) -> Row:
     return Row(Type.REGISTER, body=_body(pairs + _vclock(request.vclock)))
 
 
-def encode_subscribe(request: Subscribe) -> Row:
+def encode_subscribe(request: Subscribe, *, with_anon: bool = True, with_filter: bool = True) -> Row:
+    """Older masters are not sent all of it."""
     ids = sorted(request.id_filter)
     pairs = (
         _uuid(Key.REPLICASET_UUID, request.replicaset_uuid)
@@ -160,10 +166,12 @@ def encode_subscribe(request: Subscribe) -> Row:
         + _uuid(Key.INSTANCE_UUID, request.instance_uuid)
         + _name(Key.INSTANCE_NAME, request.instance_name)
         + _vclock(request.vclock)
-        + _number(Key.SERVER_VERSION, request.version_id)
-        + [pack_uint(Key.REPLICA_ANON) + pack_bool(request.is_anon)]
-        + [pack_uint(Key.ID_FILTER) + pack_array_head(len(ids)) + b"".join(map(pack_uint, ids))]
+        + _version(request.version_id)
     )
+    if with_anon:
+        pairs.append(pack_uint(Key.REPLICA_ANON) + pack_bool(request.is_anon))
+    if with_filter:
+        pairs.append(pack_uint(Key.ID_FILTER) + pack_array_head(len(ids)) + b"".join(map(pack_uint, ids)))
     return Row(Type.SUBSCRIBE, body=_body(pairs))
 
 
