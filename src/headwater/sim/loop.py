@@ -53,7 +53,7 @@ class _Owned(asyncio.Handle):
         if owner is not None and owner.is_stopped:
             owner.park(self)
         else:
-            super()._run()  # type: ignore[misc]
+            super()._run()
 
     def go_on(self) -> None:
         self._loop.ready.append(self)

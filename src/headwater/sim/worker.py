@@ -23,10 +23,18 @@ Done = Callable[[Any, BaseException | None], None]
 class SimWorker:
     """`world.Worker` without a thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, process: Process, dice: random.Random) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        process: Process,
+        dice: random.Random,
+        slowness: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """`slowness`: how many times as long as usual everything takes now."""
         self._loop = loop
         self._process = process
         self._dice = dice
+        self._slowness = slowness
         self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
         self._busy = False
         self._closed = False
@@ -84,4 +92,5 @@ class SimWorker:
 
     def _delay(self) -> float:
         """Mostly as quick as a page cache, now and then as slow as a disk that thinks."""
-        return self._dice.expovariate(20_000.0) if self._dice.random() < 0.95 else self._dice.uniform(0.001, 0.2)
+        usual = self._dice.expovariate(20_000.0) if self._dice.random() < 0.95 else self._dice.uniform(0.001, 0.2)
+        return usual * self._slowness()

@@ -110,7 +110,8 @@ class SimWorld:
         self.net: Net = SimNet(simulation.fabric, process)
 
     def worker(self, name: str) -> SimWorker:
-        return SimWorker(self._simulation.loop, self.process, self._simulation.dice(f"{self._name}/worker/{name}"))
+        dice = self._simulation.dice(f"{self._name}/worker/{name}")
+        return SimWorker(self._simulation.loop, self.process, dice, lambda: self.machine.disk_slowness)
 
     async def live(self, fiber: Coroutine[Any, Any, T]) -> T:
         """Run a fiber of this process to its end. Crashed if the process dies first."""
@@ -135,6 +136,8 @@ class Machine:
         self.process: Process | None = None
         self.clock_offset = 0.0
         """By how much the wall clock is wrong. May jump; nothing but timestamps may notice."""
+        self.disk_slowness = 1.0
+        """How many times as long as usual its disk takes."""
         self._rate = 1.0
         self._reached = (0.0, 0.0)
         """Time of the simulation and of the machine when the rate last changed."""
@@ -212,6 +215,7 @@ class Simulation:
         self.trace = Trace()
         self.errors = self.loop.errors
         self.fabric = Fabric(self.loop, self.dice("net"), self.note)
+        self._fibers: dict[asyncio.Task[Any], None] = {}
 
     def dice(self, name: str) -> random.Random:
         """A stream of its own for each purpose: more draws here do not shift the draws there."""
@@ -222,6 +226,18 @@ class Simulation:
 
     def machine(self, name: str, capacity: int | None = None) -> Machine:
         return Machine(self, name, capacity)
+
+    def spawn(self, fiber: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """A fiber of the simulation itself. Whoever waits for it gets its error; otherwise it is kept in `errors`."""
+        task = self.loop.create_task(fiber, name=name)
+        self._fibers[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._fibers.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.errors.append(f"fiber '{task.get_name()}': {error!r}")
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         return self.loop.run(main)

@@ -1,0 +1,167 @@
+"""One member of the set: a machine, and somebody who starts its node again whenever it is dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from headwater.box.instance import Box
+from headwater.errors import BoxError, Er
+from headwater.options import Options
+from headwater.server.node import make_node
+from headwater.sim.check import Violation
+from headwater.sim.cluster.plan import NodePlan, address
+from headwater.sim.faults import FaultPlan
+from headwater.sim.process import Crashed
+from headwater.sim.world import Simulation, SimWorld
+from headwater.vclock import VClock
+
+CREDENTIALS = {"users": {"guest": {"roles": ["super"]}}}
+
+NOT_YET = frozenset(
+    {
+        Er.CFG,
+        Er.BOOTSTRAP_NOT_UNANIMOUS,
+        Er.CANT_CHECK_BOOTSTRAP_LEADER,
+        Er.BOOTSTRAP_CONNECTION_NOT_TO_ALL,
+        Er.LOADING,
+    }
+)
+"""Why a node without data may refuse to start while its peers cannot be reached: it is started again."""
+
+
+class Member:
+    """Its node, whichever life that is in."""
+
+    def __init__(self, simulation: Simulation, plan: NodePlan, observer: Observer) -> None:
+        self.name = plan.name
+        self.address = address(plan.name)
+        self.plan = plan
+        self.machine = simulation.machine(plan.name)
+        self.faults = FaultPlan(simulation.dice(f"{plan.name}/disk"))
+        self.values: dict[str, Any] = dict(plan.options)
+        """Options of its next life."""
+        self.peers: list[str] = list(self.values["replication"])
+        """Whom it follows, but for those in `unfollowed`."""
+        self.unfollowed: list[str] = []
+        self.box: Box | None = None
+        self.world: SimWorld | None = None
+        self.is_up = False
+        """Its present process has started and takes requests."""
+        self.was_up = False
+        """It has once been a member."""
+        self.last = VClock()
+        """What its present or last process had written."""
+        self.lost_tail = False
+        """A power cut may have taken something since it was last up."""
+        self.lives = 0
+        self.injected_at_boot = 0
+        self._simulation = simulation
+        self._observer = observer
+        self._dice = simulation.dice(f"{plan.name}/lives")
+        self._boot_at = float("inf")
+        self._news = asyncio.Event()
+
+    # ---- what others see
+
+    @property
+    def is_anon(self) -> bool:
+        return bool(self.values.get("replication_anon"))
+
+    @property
+    def id(self) -> int:
+        return self.box.memtx.replica_id if self.box is not None else 0
+
+    @property
+    def vclock(self) -> VClock:
+        assert self.box is not None
+        return self.box.journal.vclock.copy(ignore0=True)
+
+    @property
+    def following(self) -> list[str]:
+        gone = [address(name) for name in self.unfollowed]
+        return [peer for peer in self.peers if peer not in gone]
+
+    # ---- lives
+
+    def boot_at(self, when: float) -> None:
+        """The next process begins then, or as soon after as the present one is dead."""
+        self._boot_at = when
+        self._news.set()
+
+    async def supervise(self) -> None:
+        """As an init system does: a node that ends is started again."""
+        while True:
+            await self._wait()
+            await self._live()
+            self._boot_at = max(self._boot_at, self._simulation.loop.now + self._dice.uniform(0.05, 1.0))
+
+    async def _wait(self) -> None:
+        while (left := self._boot_at - self._simulation.loop.now) > 0:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(None if left == float("inf") else left):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+    async def _live(self) -> None:
+        self.lives += 1
+        self._boot_at = 0.0
+        self.values["replication"] = self.following
+        self.injected_at_boot = self.faults.injected
+        self.world = world = self.machine.boot(self.faults)
+        died = asyncio.Event()
+        world.process.at_death(died.set)
+        box = self.box = make_node(world, Options.load(self.values))
+        box.credentials = CREDENTIALS
+        self._observer.born(self, box)
+        try:
+            await world.live(box.start())
+        except Crashed:
+            self._simulation.note(self.name, "died while it started")
+        except (BoxError, OSError) as error:
+            self._did_not_start(error)
+        else:
+            self.is_up = self.was_up = True
+            self._simulation.note(self.name, f"is up at {self.vclock}")
+            self._observer.risen(self)
+            await died.wait()
+        self.is_up = False
+
+    def _did_not_start(self, error: BoxError | OSError) -> None:
+        self.machine.kill()
+        self._simulation.note(self.name, f"did not start: {error}")
+        is_full = self.machine.platter.capacity is not None
+        excused = self.faults.injected > self.injected_at_boot or is_full
+        if not excused and not (isinstance(error, BoxError) and error.code in NOT_YET):
+            self._observer.fail(Violation(f"liveness: {self.name} does not start: {error}"))
+
+    async def end(self) -> None:
+        """SIGTERM."""
+        box, world = self.box, self.world
+        if self.is_up and box is not None and world is not None:
+            self.is_up = False
+            try:
+                await world.live(box.stop())
+            except Crashed:
+                return
+        self.machine.kill()
+
+    def power_cut(self) -> None:
+        self.lost_tail = self.lost_tail or self.values.get("wal_mode") == "write"
+        self.machine.power_cut()
+
+
+class Observer:
+    """Who is told of lives, and of what is wrong."""
+
+    def __init__(self, fail: Callable[[Violation], object]) -> None:
+        self.fail = fail
+
+    def born(self, member: Member, box: Box) -> None:
+        """About to start."""
+
+    def risen(self, member: Member) -> None:
+        """It has started."""

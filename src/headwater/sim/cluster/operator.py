@@ -1,0 +1,118 @@
+"""Who talks to nodes on behalf of the plan: `box.cfg`, `box.snapshot`, and power cuts after which a node must get its
+own rows back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from headwater.sim.check import Violation
+from headwater.sim.client import Client, Lost, Reply
+from headwater.sim.cluster.ledger import Log
+from headwater.sim.cluster.member import Member
+from headwater.sim.cluster.verdict import rows
+from headwater.sim.cluster.witness import Witness
+from headwater.sim.cluster.work import DATA, LOG, Ledgers, by_writer, own_rows
+from headwater.sim.world import Simulation, SimWorld
+
+PATIENCE = 60.0
+
+
+class SetOperator:
+    def __init__(
+        self,
+        simulation: Simulation,
+        clients: SimWorld,
+        members: Mapping[str, Member],
+        ledgers: Ledgers,
+        witness: Witness,
+        make_well: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """`make_well`: end every fault, and wait until all follow each other, so many seconds at most."""
+        self.snapshots = 0
+        self.lost = 0
+        """Acknowledged rows that power cuts took, as wal_mode write allows."""
+        self._simulation = simulation
+        self._clients = clients
+        self._members = members
+        self._ledgers = ledgers
+        self._witness = witness
+        self._make_well = make_well
+
+    # ---- what runs beside everything else
+
+    def configure(self, member: Member, changes: Mapping[str, Any]) -> None:
+        member.values.update(changes)
+        if member.is_up:
+            self._simulation.spawn(self._configure(member, dict(changes), member.lives), f"box.cfg on {member.name}")
+
+    async def _configure(self, member: Member, changes: dict[str, Any], life: int) -> None:
+        while member.is_up and member.lives == life:
+            reply = await self._call(member, "box.cfg", changes)
+            if reply is not None:
+                self._simulation.note(member.name, f"box.cfg {changes}: {reply.message or 'done'}")
+                if reply.code == 0:
+                    return
+            await asyncio.sleep(1.0)
+            if "replication" in changes:
+                changes["replication"] = member.following
+
+    def snapshot(self, member: Member) -> None:
+        if member.is_up:
+            self._simulation.spawn(self._snapshot(member), f"box.snapshot on {member.name}")
+
+    async def _snapshot(self, member: Member) -> None:
+        reply = await self._call(member, "box.snapshot")
+        self.snapshots += reply is not None and reply.code == 0
+
+    async def _call(self, member: Member, function: str, *args: Any) -> Reply | None:
+        """None if there was no answer."""
+        client = Client(self._clients)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await client.connect(member.address)
+                return await client.call(function, *args)
+        except (Lost, TimeoutError):
+            return None
+        finally:
+            client.close()
+
+    # ---- what nothing else may run beside
+
+    async def cut_power(self, member: Member, back_at: float) -> None:
+        """What a node in wal_mode write loses with its power, it must get back from those who have it, before it takes
+        writes again. It can know what it lost only from peers that it reaches; so all are well when it comes back."""
+        await self._make_well(PATIENCE)
+        others = [other for other in self._members.values() if other is not member and other.is_up]
+        own_id = member.id
+        kept = max((other.vclock.get(own_id) for other in others), default=0)
+        self._simulation.note(member.name, f"had written {member.last}; others have its rows up to {kept}")
+        member.power_cut()
+        for log in self._ledgers.logs.values():
+            log.forget(member.name)
+        member.boot_at(back_at)
+        await asyncio.sleep(max(0.0, back_at - self._simulation.loop.now))
+        await self._make_well(PATIENCE)
+        self._judge(member, own_id, kept)
+
+    def _judge(self, member: Member, own_id: int, kept: int) -> None:
+        """Is everything back that anybody had? The rest is lost for good."""
+        box = member.box
+        assert box is not None
+        if not own_id:
+            return
+        found = box.journal.vclock.get(own_id)
+        if found < kept:
+            words = f"durability: {member.name} follows, and has its own rows up to {found}"
+            raise Violation(f"{words}; others have them up to {kept}")
+        logs = by_writer(self._ledgers, rows(box, LOG))
+        for writer in self._ledgers.of(member.name):
+            self._lose_tail(self._ledgers.logs[writer], logs[writer])
+            history = self._ledgers.histories[writer]
+            there = own_rows(rows(box, DATA), writer)
+            history.keep(history.part(there))
+            history.settle(there)
+
+    def _lose_tail(self, log: Log, found: list[int]) -> None:
+        self.lost += log.cut_tail(found)
