@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "ceil": math.ceil,
@@ -33,8 +34,7 @@ def evaluate(formula: str, **names: int) -> int:
     if len(formula) > _MAX_LENGTH:
         raise FormulaError(f"a formula of more than {_MAX_LENGTH} characters")
     try:
-        tree = ast.parse(formula.replace("^", "**").strip(), mode="eval")
-        value = _value(tree.body, names)
+        value = _value(_parse(formula), names)
         return math.floor(value)
     except FormulaError:
         raise
@@ -44,6 +44,12 @@ def evaluate(formula: str, **names: int) -> int:
         raise FormulaError("division by zero") from None
     except (ArithmeticError, TypeError, ValueError) as error:
         raise FormulaError(str(error)) from None
+
+
+@lru_cache(maxsize=8)
+def _parse(formula: str) -> ast.expr:
+    """One formula is asked for many N."""
+    return ast.parse(formula.replace("^", "**").strip(), mode="eval").body
 
 
 def _value(node: ast.expr, names: Mapping[str, int]) -> float:
