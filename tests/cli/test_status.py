@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from tests.cli.test_statusnode import OF_2_6, ONE, TWO
+from tests.cli.test_statusnode import ONE, TWO
 from tests.support.cluster import Cluster
 from tests.support.fixtures import needs_tarantool, servers
 from tests.support.headwater import ROOT, HeadwaterServer
@@ -167,24 +167,40 @@ class Recorded:
         self.thread.join(TIME)
 
 
-OF_3_3 = {
-    **OF_2_6,
-    "version": "3.3.0-0-g5fc82b8",
-    "name": "storage-a",
-    "replicaset": {"uuid": "0b87729a-e7f4-48c1-aff7-c366ad814a8b", "name": "storage"},
-    "cluster": {"name": None},
+SET = "2c2edea2-5db9-4271-a165-e4a83c7ef907"
+OF_3_9: dict[str, Any] = {
+    "version": "3.9.0-entrypoint-84-g67428d092e",
+    "id": 1,
     "ro": True,
     "ro_reason": "election",
-    "election": {
-        "state": "follower",
-        "term": 7,
-        "vote": 2,
-        "leader": 2,
-        "leader_idle": 0.1,
-        "leader_name": "storage-b",
+    "uuid": ONE,
+    "pid": 10537,
+    "cluster": {"name": None},
+    "schema_version": 95,
+    "listen": "127.0.0.1:26152",
+    "replication_anon": {"count": 0},
+    "health": {"liveness": {"checks": [], "verdict": True}, "readiness": {"status": True, "checks": {}}},
+    "package": "Tarantool",
+    "election": {"leader_idle": 1512.101416931, "state": "follower", "vote": 0, "term": 7, "leader": 2},
+    "signature": 2022,
+    "synchro": {
+        "queue": {"owner": 2, "size": 0, "confirm_lag": 0, "busy": False, "age": 0, "len": 3, "term": 1},
+        "quorum": 2,
     },
-    "synchro": {"quorum": 2, "queue": {"len": 3, "owner": 2, "term": 7, "busy": False, "age": 0.2, "confirm_lag": 0}},
+    "status": "running",
+    "hostname": "vm",
+    "vclock": {0: 6, 1: 1100, 2: 16},
+    "uptime": 4,
+    "lsn": 1100,
+    "sql": [],
+    "vinyl": [],
+    "memory": [],
+    "gc": [],
+    "replicaset": {"uuid": SET, "name": None},
+    "name": "storage-a",
+    "config": {"status": "uninitialized", "meta": {"last": []}, "hierarchy": [], "alerts": []},
 }
+"""What a live one answered, with a name, a leader elsewhere and a queue put in."""
 
 
 @pytest.fixture
@@ -200,32 +216,45 @@ def recorded() -> Iterator[Any]:
         server.close()
 
 
-def test_what_a_3_x_answers(recorded: Any) -> None:
-    peer = f"repl@127.0.0.1:{free_port()}"
+def test_what_a_3_9_answers(recorded: Any) -> None:
+    peer = f"replicator@127.0.0.1:{free_port()}"
     members = {
-        1: {"id": 1, "lsn": 50, "uuid": ONE, "name": "storage-a"},
+        1: {"id": 1, "uuid": ONE, "lsn": 1100, "name": "storage-a"},
         2: {
             "id": 2,
-            "lsn": 9,
             "uuid": TWO,
-            "name": "storage-b",
-            "upstream": {"status": "follow", "peer": peer, "lag": 0.1, "idle": 0.2, "name": "storage-b"},
-            "downstream": {"status": "follow", "vclock": {1: 1100}, "lag": 0.5, "idle": 0.3, "name": "storage-b"},
+            "lsn": 16,
+            "upstream": {"status": "follow", "idle": 0.0155, "peer": peer, "lag": 5.03e-05},
+            "name": None,
+            "downstream": {"status": "follow", "idle": 0.0161, "vclock": {1: 1090, 2: 16}, "lag": 0.5},
         },
     }
-    gc = {"consumers": [{"name": f"replica {TWO}", "signature": 1100, "vclock": {1: 1100}}], "signature": 5}
-    server = recorded("3.3.0", ONE, {"box.info": {**OF_3_3, "replication": members}, "box.info.gc": gc})
+    gc = {
+        "consumers": [{"name": f"replica {TWO}", "signature": 1106, "vclock": {1: 1090, 2: 16}}],
+        "signature": 5,
+        "vclock": {1: 5},
+        "checkpoints": [],
+        "wal_retention_vclock": {},
+        "is_paused": False,
+        "checkpoint_is_in_progress": False,
+    }
+    server = recorded("3.9.0", ONE, {"box.info": {**OF_3_9, "replication": members}, "box.info.gc": gc})
     code, shown = seen("--no-follow", server.address)
     [node] = shown["nodes"]
-    assert (node["name"], node["version"], node["ro_reason"]) == ("storage-a", "Tarantool 3.3.0", "election")
+    assert (node["name"], node["version"], node["ro_reason"]) == ("storage-a", "Tarantool 3.9.0", "election")
+    assert (node["replicaset_uuid"], node["lsn"], node["status"]) == (SET, 1100, "running")
     assert node["election"] == {"state": "follower", "term": 7, "leader": 2}
     assert (node["queue_length"], node["queue_owner"], node["gc_signature"]) == (3, 2, 5)
-    assert [(link["leader"], link["upstream"] is None) for link in shown["links"]] == [(TWO, False), (ONE, True)]
+    up, down = shown["links"]
+    assert (up["leader"], up["upstream"]["status"], up["rows_behind"]) == (TWO, "follow", None)
+    assert (down["leader"], down["downstream"]["lag"], down["rows_behind"]) == (ONE, 0.5, 10)
     assert (code, shown["reasons"]) == (1, [f"no node is writable ({server.address}: election)"])
     text = status(server.address).stdout
     assert "1 storage-a" in text
     assert "no: election" in text
+    assert "10 rows (10 of replica 1)" in text
     assert "3 synchronous transactions wait for their quorum" in text
+    assert f"keeps its journal from {{1: 1090, 2: 16}} on for replica {TWO}: 10 rows." in text
 
 
 def test_an_answer_that_is_no_map(recorded: Any) -> None:

@@ -54,13 +54,24 @@ class WireClient:
 
     def receive(self, syncs: Sequence[int]) -> Iterator[BoxError | None]:
         """For each sync the error that was answered, or None. Answers may come in any order."""
+        for row in self._answers(syncs):
+            yield decode_error(row) if row.is_error else None
+
+    def answers(self, syncs: Sequence[int]) -> Iterator[Row]:
+        """For each sync what was answered; raises the first error."""
+        for row in self._answers(syncs):
+            if row.is_error:
+                raise decode_error(row)
+            yield row
+
+    def _answers(self, syncs: Sequence[int]) -> Iterator[Row]:
         waiting = set(syncs)
-        answers: dict[int, BoxError | None] = {}
+        answers: dict[int, Row] = {}
         for sync in syncs:
             while sync not in answers:
                 row = self._packet()
-                if row.sync in waiting:
-                    answers[row.sync] = decode_error(row) if row.is_error else None
+                if row.sync in waiting and row.type != Type.CHUNK:
+                    answers[row.sync] = row
             yield answers.pop(sync)
 
     def call(self, type_: int, body: bytes, stream_id: int = 0) -> None:
@@ -71,11 +82,7 @@ class WireClient:
         """One request and its answer; raises the error that is answered."""
         sync = self.next_sync()
         self.send(request.encode(type_, sync, body, stream_id))
-        while (row := self._packet()).sync != sync or row.type == Type.CHUNK:
-            pass
-        if row.is_error:
-            raise decode_error(row)
-        return row
+        return next(self.answers([sync]))
 
     def _login(self, user: str, password: str) -> None:
         scramble = auth.scramble(password, self.greeting.salt)
