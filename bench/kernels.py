@@ -5,6 +5,7 @@ Each line is the best of three runs over fresh data, in millions of rows or requ
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 import sys
@@ -101,6 +102,58 @@ def fill(node: Any) -> None:
     view.close()
 
 
+def batches(data: bytes) -> list[bytes]:
+    """Rows as a loop's turns would write them: a multiple of four."""
+    ends = [begin for begin, *_ in k.frame_rows(data).rows()]
+    per = max(1, CHUNK * len(ends) // len(data) // 4) * 4
+    cuts = [*[begin - 5 * number - 5 for number, begin in enumerate(ends)][::per], len(data)]
+    return [data[begin:end] for begin, end in itertools.pairwise(cuts)]
+
+
+def framed(turns: list[bytes]) -> None:
+    for one in turns:
+        k.frame_rows(one)
+
+
+def picked(turns: list[Any], sync: int) -> None:
+    have = [0] * 32
+    for one in turns:
+        assert one.pick(have, 0, 2, 0, sync)[1]
+
+
+def followed(node: Any, turns: list[bytes]) -> None:
+    """What an applier does with what its socket gives, but for the journal."""
+    for one in turns:
+        assert node.apply_frames(one, 0, len(one))[0] == len(one)
+        node.take_rows()
+        node.confirm_to(node.undo_end)
+
+
+def joined(turns: list[bytes]) -> None:
+    node = store()
+    for one in turns:
+        assert node.load_frames(one, 0, len(one))[0] == len(one)
+
+
+def fill_frames(node: Any) -> list[bytes]:
+    view = node.open_view([SPACE])
+    out = []
+    while (part := view.fill_frames(CHUNK, 5, 1.5))[1]:
+        out.append(part[0])
+    view.close()
+    return out
+
+
+def transactions(numbers: list[int]) -> bytes:
+    """Rows of an xlog in transactions of four."""
+    node = k.Memtx()
+    node.replica_id, node.timestamp = 1, 1.5
+    for at, data in enumerate(tuples(numbers)):
+        node.add_row(3, 0, b"\x82\x10\xcd\x02\x00\x21" + data, at - at % 4 + 1, int(at % 4 == 3))
+    out: bytes = node.take_rows()[0]
+    return out
+
+
 def main(count: int) -> None:
     up = list(range(count))
     mixed = random.Random(1).sample(up, count)
@@ -135,6 +188,21 @@ def main(count: int) -> None:
     line("run, DELETE of random keys", best(lambda: prepared(applied(log), deletes)))
     everything = full.space(SPACE).index(0)
     line("select of everything", best(lambda: lambda: void(everything.select(IteratorType.ALL, b"\x90"))))
+    turns = batches(log)
+    frames = [k.frame_rows(one) for one in turns]
+    wire = [one.data for one in frames]
+    mixed_wire = [k.frame_rows(one).data for one in batches(log_mixed)]
+    wire_of_four = [k.frame_rows(one).data for one in batches(transactions(up[: count // 4 * 4]))]
+    line("frame_rows", best(lambda: lambda: framed(turns)))
+    line("pick, all of it", best(lambda: lambda: picked(frames, 0)))
+    line("pick, each header anew", best(lambda: lambda: picked(frames, 7)))
+    line("apply_frames, new ascending keys", best(lambda: followed_by(store(), wire)))
+    line("apply_frames, new random keys", best(lambda: followed_by(store(), mixed_wire)))
+    line("apply_frames, transactions of four", best(lambda: followed_by(store(), wire_of_four)))
+    line("apply_frames, what was seen", best(lambda: followed_by(seen(count), wire)))
+    line("fill_frames", best(lambda: lambda: void(fill_frames(full))))
+    snapshot = fill_frames(full)
+    line("load_frames", best(lambda: lambda: joined(snapshot)))
     seconds = best(lambda: lambda: void(k.crc32c(log)))
     print(f"{'crc32c':<44}{len(log) / seconds / 1e9:8.2f} GB/s")
     used = full.bytes_used + everything.bsize * 0
@@ -143,6 +211,16 @@ def main(count: int) -> None:
 
 def prepared(node: Any, data: bytes) -> Callable[[], None]:
     return lambda: serve(node, data)
+
+
+def followed_by(node: Any, turns: list[bytes]) -> Callable[[], None]:
+    return lambda: followed(node, turns)
+
+
+def seen(count: int) -> Any:
+    node = store()
+    node.set_lsn(1, count)
+    return node
 
 
 def void(_: object) -> None:

@@ -24,8 +24,9 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 from headwater.errors import MsgPackError
 
 __all__ = [
-    "DuplicateKey", "FormatViolation", "KeyDef", "KeyPart", "KeyViolation", "Memtx", "MemtxIndex", "MemtxSpace",
-    "ReadView", "TupleFormat", "crc32c", "frame_end", "mp_array_fields", "mp_check_all", "mp_compare", "mp_next",
+    "DuplicateKey", "FormatViolation", "Frames", "KeyDef", "KeyPart", "KeyViolation", "Memtx", "MemtxIndex", "MemtxSpace",
+    "ReadView", "TupleFormat", "crc32c", "frame_end", "frame_rows", "mp_array_fields", "mp_check_all", "mp_compare",
+    "mp_next", "renumber_frames",
 ]
 
 include "crc32c.pxi"
@@ -46,10 +47,14 @@ include "space.pxi"
 include "spaces.pxi"
 include "undo.pxi"
 include "index.pxi"
+include "heads.pxi"
 include "view.pxi"
 include "rows.pxi"
 include "request.pxi"
+include "frames.pxi"
+include "renumber.pxi"
 include "ahead.pxi"
 include "run.pxi"
 include "apply.pxi"
+include "stream.pxi"
 include "memtx.pxi"

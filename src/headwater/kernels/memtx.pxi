@@ -306,6 +306,39 @@ cdef class Memtx:
             raise DuplicateKey(a.change.dup_index, tuple_bytes(a.change.dup), new, p - start, a.rows)
         return p - start, a.rows
 
+    def apply_frames(self, data, Py_ssize_t offset, Py_ssize_t end):
+        """Whole transactions of a master's stream: (offset where it stopped, rows taken, time of the last of them)."""
+        cdef Stream s
+        cdef bool_t undo = self.mx.undo_enabled
+        cdef bp start = data_of(data)
+        cdef bp p
+        check_range(data, offset, end)
+        s.apply.mx = self.mx
+        s.rows = 0
+        s.begin = NULL
+        s.when = 0.0
+        tidy(self.mx, TIDY_A_TURN)
+        self.mx.undo_enabled = True
+        try:
+            p = stream_all(&s, start + offset, start + end)
+        finally:
+            self.mx.undo_enabled = undo
+        return p - start, s.rows, s.when
+
+    def load_frames(self, data, Py_ssize_t offset, Py_ssize_t end):
+        """What a JOIN brings first: (offset where it stopped, rows taken)."""
+        cdef Apply a
+        cdef bool_t undo = self.mx.undo_enabled
+        cdef bp start = data_of(data)
+        cdef bp p
+        check_range(data, offset, end)
+        a.mx = self.mx
+        a.rows = 0
+        self.mx.undo_enabled = False
+        p = load_all(&a, start + offset, start + end)
+        self.mx.undo_enabled = undo
+        return p - start, a.rows
+
 
 cdef uint32_t check_component(value) except? 0xFFFFFFFF:
     if not 0 <= value < 32:

@@ -52,14 +52,29 @@ cdef class ReadView:
 
     def fill(self, limit, lsn, timestamp):
         """The next rows as snapshot rows, and their count. (b'', 0) at the end. Releases the GIL."""
+        cdef Head h
+        memset(&h, 0, sizeof(h))
+        h.lsn = lsn
+        self.head_of(&h, timestamp)
+        return self.take(max(0, limit), &h, 0, False)
+
+    def fill_frames(self, limit, sync, timestamp):
+        """The next rows as packets without an LSN, and their count. (b'', 0) at the end. Releases the GIL."""
+        cdef Head h
+        memset(&h, 0, sizeof(h))
+        self.head_of(&h, timestamp)
+        return self.take(max(0, limit), &h, sync, True)
+
+    cdef void head_of(self, Head *h, double when) noexcept:
+        h.type = TYPE_INSERT
+        memcpy(&h.stamp, &when, 8)
+
+    cdef object take(self, uint64_t limit, Head *h, uint64_t sync, bint framed):
         cdef int64_t rows
-        cdef uint64_t size = max(0, limit)
-        cdef uint64_t first = lsn
-        cdef double when = timestamp
         self.check_open()
         self.busy = True
         with nogil:
-            rows = view_fill(&self.v, size, first, when)
+            rows = view_fill(&self.v, limit, h, sync, framed)
         self.busy = False
         if rows < 0:
             raise MemoryError
@@ -139,13 +154,38 @@ cdef inline void path_prefetch(Path *path) noexcept nogil:
         __builtin_prefetch(<const uint8_t *> leaf.t[at] + 64)
 
 
-cdef int64_t view_fill(View *view, uint64_t limit, uint64_t lsn, double when) noexcept nogil:
+cdef inline bint view_row(View *view, ViewSpace *space, Tuple *t, Head *h, uint64_t sync, bint framed) noexcept nogil:
+    """One tuple as a row, or as a packet. False without memory."""
+    cdef Buffer *out = &view.out
+    cdef uint8_t *begin
+    cdef uint8_t *p
+    if not buffer_room(out, <size_t> t.size + VIEW_ROW_HEAD):
+        return False
+    begin = p = out.data + out.size
+    if framed:
+        p += FRAME_HEAD
+    h.group_id = GROUP_LOCAL if space.local else 0
+    p = put_head(p, h, 0, sync)
+    p[0] = 0x82
+    p[1] = KEY_SPACE_ID
+    p[2] = 0xCE
+    p = put_be(p + 3, space.id, 4)
+    p[0] = KEY_TUPLE
+    memcpy(p + 1, t.data, t.size)
+    p += 1 + t.size
+    if framed:
+        begin[0] = 0xCE
+        put_be(begin + 1, p - begin - FRAME_HEAD, 4)
+    else:
+        h.lsn += 1
+    out.size = p - out.data
+    return True
+
+
+cdef int64_t view_fill(View *view, uint64_t limit, Head *h, uint64_t sync, bint framed) noexcept nogil:
     """Rows into `view.out` until `limit` bytes are passed or all are there. Their count, -1 without memory."""
     cdef int64_t rows = 0
     cdef ViewSpace *space
-    cdef Buffer *out = &view.out
-    cdef Tuple *t
-    cdef uint8_t *p
     while view.at < view.n:
         space = &view.space[view.at]
         if not view.started and not path_seek(space.root, space.height, 0, &view.path):
@@ -154,26 +194,15 @@ cdef int64_t view_fill(View *view, uint64_t limit, uint64_t lsn, double when) no
         view.started = True
         while True:
             path_prefetch(&view.path)
-            t = path_tuple(&view.path)
-            if not buffer_room(out, <size_t> t.size + VIEW_ROW_HEAD):
+            if not view_row(view, space, path_tuple(&view.path), h, sync, framed):
                 return -1
-            p = out.data + out.size
-            p = put_row_header(p, TYPE_INSERT, 0, 1 if space.local else 0, lsn, when, False, 0, 0)
-            p[0] = 0x82
-            p[1] = KEY_SPACE_ID
-            p[2] = 0xCE
-            p = put_be(p + 3, space.id, 4)
-            p[0] = KEY_TUPLE
-            memcpy(p + 1, t.data, t.size)
-            out.size = p + 1 + t.size - out.data
-            lsn += 1
             rows += 1
             if not path_next(&view.path):
                 view.started = False
                 view.at += 1
                 break
-            if out.size >= limit:
+            if view.out.size >= limit:
                 return rows
-        if out.size >= limit:
+        if view.out.size >= limit:
             return rows
     return rows
