@@ -1,0 +1,170 @@
+"""What JOIN and FETCH_SNAPSHOT send before the log: a picture of the data at one vclock (relay.cc, relay_initial_join;
+box.cc, box_checkpoint_build_in_memory), or a snapshot that is on the disk, from some row on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headwater.errors import Er, MsgPackError, SystemError_, XlogError, er
+from headwater.journal.batch import prepared_vclock
+from headwater.kernels import ReadView
+from headwater.replication.channel import Channel
+from headwater.replication.guests import Guest
+from headwater.replication.peers import raft_group, takes_meta
+from headwater.vclock import VClock
+from headwater.wire.constants import SYNCHRO_TYPES, RaftState, Type
+from headwater.wire.replication import encode_type, encode_vclock
+from headwater.wire.synchro import RaftMessage, Synchro, decode_raft, decode_synchro, encode_raft, encode_synchro
+from headwater.wire.xrow import Row, encode_packet
+from headwater.world import File, Worker
+from headwater.xlog import SNAP, Reader, file_name, rows
+
+if TYPE_CHECKING:
+    from headwater.replication.host import Host
+
+CHUNK = 256 << 10
+"""Bytes of rows made in the worker in one step."""
+
+
+class Out:
+    """Packets to one replica that joins: all carry the sync of its request."""
+
+    def __init__(self, channel: Channel, sync: int, guest: Guest | None) -> None:
+        self._channel = channel
+        self._sync = sync
+        self._guest = guest
+
+    @property
+    def sync(self) -> int:
+        return self._sync
+
+    def send(self, row: Row) -> None:
+        self._channel.send(replace(row, sync=self._sync))
+
+    async def write(self, data: bytes) -> None:
+        """Waits while the peer does not take what it got."""
+        self._channel.write(data)
+        await self._channel.flush()
+        if self._guest is not None:
+            self._guest.took()
+
+
+# ---- from memory ----------------------------------------------------------------------------------
+
+
+async def send_picture(host: Host, out: Out, version: int) -> VClock:
+    """All data as it is now; returns its vclock. Nothing of it can be taken back: it waits until the queue of
+    synchronous transactions is empty, and until what is prepared is written."""
+    await host.ship.until(lambda: not host.queue.entries)
+    view = host.memtx.open_view(host.picture())
+    worker = host.world.worker("join")
+    try:
+        vclock = prepared_vclock(host.memtx)
+        election, queue = host.election.checkpoint(), host.queue.checkpoint()
+        await host.journal.sync()
+        _send_head(host, out, version, vclock, election, queue)
+        await _send_view(view, out, worker)
+    finally:
+        await worker.run(lambda: None)  # a step that still runs has ended before the view is closed
+        view.close()
+        worker.close()
+    return vclock
+
+
+async def _send_view(view: ReadView, out: Out, worker: Worker) -> None:
+    """The next rows are made while the last ones leave."""
+    step = partial(view.fill_frames, CHUNK, out.sync, 0.0)
+    ahead = worker.run(step)
+    while True:
+        data, count = await ahead
+        if not count:
+            return
+        ahead = worker.run(step)
+        await out.write(data)
+
+
+def _send_head(host: Host, out: Out, version: int, vclock: VClock, raft: RaftMessage, queue: Synchro) -> None:
+    """The first answer, and the stage of meta data for who knows it (send_join_header, send_join_meta). Component 0
+    is told, but to peers that would take it for theirs: those that do not tell their version."""
+    out.send(encode_vclock(vclock.as_dict(), ignore0=not version))
+    if not takes_meta(version, host.schema.identity.dd_version):
+        return
+    out.send(encode_type(Type.JOIN_META))
+    out.send(encode_raft(replace(raft, state=0, group_id=raft_group(version))))
+    promote = encode_synchro(queue)
+    promote.replica_id = queue.queue_owner_id
+    out.send(promote)
+    out.send(encode_type(Type.JOIN_SNAPSHOT))
+
+
+# ---- from the disk --------------------------------------------------------------------------------
+
+
+async def send_checkpoint(host: Host, out: Out, version: int, vclock: VClock, start_lsn: int) -> None:
+    """A snapshot on the disk, its rows from the number `start_lsn` on. Its state of election and queue is told first,
+    wherever it stands in the file (box_checkpoint_build_from_snapshot)."""
+    path = f"{host.settings.memtx_dir}/{file_name(vclock.signature, SNAP)}"
+    worker = host.world.worker("join")
+    walk = _SnapshotWalk(host, path, out.sync, start_lsn)
+    try:
+        raft, queue = await worker.run(walk.meta)
+        _send_head(host, out, version, vclock, raft, queue)
+        while (data := await worker.run(walk.next)) is not None:
+            await out.write(data)
+    except FileNotFoundError:
+        raise er(Er.MISSING_SNAPSHOT) from None
+    except OSError as error:
+        raise SystemError_.of(f"cannot read '{path}'", error) from None
+    except MsgPackError as error:
+        raise XlogError(f"can't parse row: {error}", path=path) from None
+    finally:
+        await worker.run(walk.close)
+        worker.close()
+
+
+class _SnapshotWalk:
+    """Every method runs in the worker."""
+
+    def __init__(self, host: Host, path: str, sync: int, start_lsn: int) -> None:
+        self._open_file: Callable[[], File] = partial(host.world.disk.open, path)
+        self._path = path
+        self._sync = sync
+        self._start = start_lsn
+        self._file: File | None = None
+        self._reader: Reader | None = None
+
+    def meta(self) -> tuple[RaftMessage, Synchro]:
+        raft, queue = RaftMessage(1), Synchro(Type.RAFT_PROMOTE, confirmed_vclock={})
+        self._file = self._open_file()
+        for block in Reader(self._file):
+            for row in rows(block, self._path):
+                if row.type == Type.RAFT:
+                    raft = replace(decode_raft(row), state=RaftState.FOLLOWER)
+                elif row.type in SYNCHRO_TYPES:
+                    queue = decode_synchro(row)
+        return raft, queue
+
+    def next(self) -> bytes | None:
+        """The packets of one block; empty where nothing of it is sent."""
+        assert self._file is not None
+        reader = self._reader = self._reader or Reader(self._file)
+        block = reader.next()
+        if block is None:
+            reader.require_eof()
+            return None
+        return b"".join(self._packet(row) for row in rows(block, self._path) if self._is_sent(row))
+
+    def _is_sent(self, row: Row) -> bool:
+        return row.type == Type.INSERT and not row.is_local and row.lsn >= self._start
+
+    def _packet(self, row: Row) -> bytes:
+        """With its number, so that the replica can go on behind it."""
+        return encode_packet(Row(row.type, lsn=row.lsn, tsn=row.lsn, flags=1, sync=self._sync, body=row.body))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
