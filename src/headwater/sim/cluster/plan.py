@@ -53,6 +53,8 @@ class Plan:
     topology: str = "mesh"
     early: tuple[Fault, ...] = field(default=())
     """What goes wrong while the set is being made; `at` is from the very beginning."""
+    moves: tuple[Fault, ...] = field(default=())
+    """What belongs to the set itself: whom a member follows once others are there."""
 
     @property
     def founders(self) -> tuple[NodePlan, ...]:
@@ -66,12 +68,18 @@ class Plan:
         return replace(self, faults=faults, early=early)
 
     @property
+    def events(self) -> list[Fault]:
+        """Everything that happens after the set was made."""
+        return sorted([*self.moves, *self.faults], key=lambda fault: fault.at)
+
+    @property
     def numbers(self) -> list[int]:
         return [*(-1 - number for number in range(len(self.early))), *range(len(self.faults))]
 
     def lines(self) -> list[str]:
         out = [f"{node.name}{_when(node)}: {_words(node.options)}" for node in self.nodes]
         out += [f"[{-1 - number}] while the set is made, {fault}" for number, fault in enumerate(self.early)]
+        out += [f"always: {move}" for move in self.moves]
         return out + [f"[{number}] {fault}" for number, fault in enumerate(self.faults)]
 
 
@@ -95,7 +103,8 @@ def draw_plan(seed: int, *, nodes: int = 3, steps: int = STEPS, plain: bool = Fa
     dice = random.Random(f"{seed}/faults")
     faults = _Faults(dice, members, topology).draw()
     early = tuple(_early(dice, members))
-    return Plan(seed, members, faults, steps, SECONDS, topology, early)
+    moves = tuple(_moves(dice, members, topology))
+    return Plan(seed, members, faults, steps, SECONDS, topology, early, moves)
 
 
 class _Members:
@@ -156,13 +165,15 @@ class _Members:
 
 
 def peers_of(name: str, voters: list[str], topology: str) -> list[str]:
-    """Whom a member follows: everybody's rows reach everybody in each of these."""
-    if topology == "star" and name != voters[0]:
+    """Whom a member follows at first: everybody's rows reach everybody in each of these. Where members do not know the
+    same addresses they would not choose the same leader; there the first one makes the set on its own."""
+    if topology == "mesh":
+        return [address(voter) for voter in voters]
+    if name == voters[0]:
+        return [address(name)]
+    if topology == "star" or name not in voters:
         return [address(voters[0])]
-    if topology == "ring":
-        before = voters[voters.index(name) - 1] if name in voters else voters[0]
-        return [address(before)]
-    return [address(voter) for voter in voters]
+    return [address(voters[voters.index(name) - 1])]
 
 
 def draw_sizes(dice: random.Random) -> dict[str, Any]:
@@ -227,12 +238,7 @@ class _Faults:
         wanted = dice.sample(kinds, dice.randint(2, len(kinds)))
         times = sorted(dice.uniform(0.5, SECONDS - 1.0) for _ in range(dice.randint(4, 16)))
         out = [self.kinds[kind](at, kind) for at in times for kind in [dice.choice(wanted)]]
-        out += [fault for node in self.members.values() if self._is_extra(node) for fault in self._arrival(node)]
-        return tuple(sorted(out, key=lambda fault: fault.at))
-
-    @staticmethod
-    def _is_extra(node: NodePlan) -> bool:
-        return bool(node.starts_at) or node.is_anon
+        return tuple(out)
 
     def _one(self) -> tuple[str, ...]:
         return (self.dice.choice(self.names),)
@@ -289,12 +295,17 @@ class _Faults:
         others = [node.name for node in self.members.values() if not node.is_anon and node.name not in nodes]
         return Fault(at, kind, nodes, (self.dice.choice(others),), self.dice.uniform(0.5, 10.0))
 
-    def _arrival(self, node: NodePlan) -> Iterable[Fault]:
-        """A late member is made known to the others; an anonymous one may become a member."""
-        if node.is_anon:
-            if self.dice.random() < 0.4:
-                at = self.dice.uniform(node.starts_at + 5.0, SECONDS - 1.0)
-                yield Fault(at, Kind.CFG, (node.name,), options={"replication_anon": False})
-        else:
-            others = tuple(other.name for other in self.members.values() if other is not node and not other.is_anon)
+
+def _moves(dice: random.Random, members: tuple[NodePlan, ...], topology: str) -> Iterable[Fault]:
+    """A late member is made known to the others; an anonymous one may become a member; who made the set on its own
+    follows others then."""
+    voters = [node.name for node in members if not node.is_anon and not node.starts_at]
+    if topology != "mesh":
+        yield Fault(0.0, Kind.FOLLOW, (voters[0],), tuple(voters[1:]) if topology == "star" else (voters[-1],))
+    for node in members:
+        if node.is_anon and dice.random() < 0.4:
+            at = dice.uniform(node.starts_at + 5.0, SECONDS - 1.0)
+            yield Fault(at, Kind.CFG, (node.name,), options={"replication_anon": False})
+        elif node.starts_at and not node.is_anon:
+            others = tuple(other.name for other in members if other is not node and not other.is_anon)
             yield Fault(node.starts_at + 1.0, Kind.FOLLOW, others, (node.name,))

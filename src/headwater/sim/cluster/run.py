@@ -95,7 +95,7 @@ class ClusterRun:
             if node.starts_at:
                 self.members[node.name].boot_at(begin + node.starts_at)
         self.work.start(self.members, begin + plan.seconds)
-        nemesis = self.simulation.spawn(self.nemesis.run(plan.faults), "nemesis")
+        nemesis = self.simulation.spawn(self.nemesis.run(plan.events), "nemesis")
         while loop.now < begin + plan.seconds or not nemesis.done():
             await asyncio.sleep(LOOK)
             self._check()
