@@ -58,6 +58,8 @@ class Registry:
     def __init__(self, known: Iterable[tuple[int, UUID]] = ()) -> None:
         self.counter = 0
         """The greatest id that was ever in use here, for whomever."""
+        self.version = 0
+        """Counts changes."""
         self.news: list[tuple[int, UUID]] = []
         """What was given since somebody last kept it."""
         self._ids: dict[UUID, int] = {}
@@ -96,6 +98,7 @@ class Registry:
         self.counter = max(self.counter, *vclock, 0)
 
     def _bind(self, replica_id: int, uuid: UUID) -> None:
+        self.version += 1
         self._ids[uuid] = replica_id
         self._owners[replica_id] = uuid
         self.counter = max(self.counter, replica_id)
@@ -107,6 +110,8 @@ class Numbering:
 
     owners: dict[int, list[UUID]] = field(default_factory=dict)
     """Who has, and before that had, an id there; oldest first. A server that gives an id anew goes on with its LSNs."""
+    version: int = 0
+    """Counts changes."""
 
     def learn(self, replica_id: int, uuid: UUID) -> bool:
         """A row of its `_cluster`. True if that is news."""
@@ -118,6 +123,7 @@ class Numbering:
         if uuid in owners:
             owners.remove(uuid)
         owners.append(uuid)
+        self.version += 1
         return True
 
     def owner(self, replica_id: int) -> UUID | None:
@@ -207,13 +213,18 @@ class Translator:
         self._numbering = numbering
         self._way = way
         self._learned = learned
-        self._table: list[int] = []
-        self.renew()
+        self._versions = -1, -1
+        """Of both numberings when the table was made."""
+        self._made: list[int] = []
 
-    def renew(self) -> None:
-        """One of both numberings has changed."""
-        make = self._numbering.table_to_local if self._way is Way.IN else self._numbering.table_to_remote
-        self._table = make(self._registry)
+    @property
+    def _table(self) -> list[int]:
+        """Ids of one numbering by those of the other."""
+        versions = self._registry.version, self._numbering.version
+        if versions != self._versions:
+            make = self._numbering.table_to_local if self._way is Way.IN else self._numbering.table_to_remote
+            self._made, self._versions = make(self._registry), versions
+        return self._made
 
     def translate(self, data: bytes, offset: int = 0, end: int | None = None) -> tuple[bytes, int]:
         """The whole packets of data[offset:end] in the other numbering, and where the rest begins. It stops before a
@@ -305,14 +316,13 @@ class Translator:
     def _met(self, given: int, uuid: UUID) -> int:
         """An instance has the id `given` where the row comes from; its id where the row goes to."""
         if self._way is Way.IN:
-            self._learn(given, uuid)
             id_ = self._registry.give(uuid)
+            self._learn(given, uuid)
         else:
             id_ = self._numbering.id_of(uuid)
             if not id_:
                 id_ = self._numbering.invent(uuid)
                 self._learned(id_, uuid)
-        self.renew()
         return id_
 
     def _moved(self, given: int, uuid: UUID) -> int:
@@ -323,7 +333,6 @@ class Translator:
             self._learn(given, uuid)
         else:
             self._learn(id_, uuid)
-        self.renew()
         return id_
 
     def _learn(self, remote_id: int, uuid: UUID) -> None:
