@@ -14,10 +14,12 @@ from headwater.box.events import Events
 from headwater.box.watchers import Watchers
 from headwater.errors import BoxError, Er, er
 from headwater.kernels import Memtx
+from headwater.replication.channel import Channel
 from headwater.server.iproto import IprotoServer
 from headwater.server.session import Session
 from headwater.sim import Simulation, SimWorld
 from headwater.store.privileges import Priv
+from headwater.store.users import User
 from headwater.wire import greeting
 from headwater.wire.ballot import Ballot
 from headwater.wire.constants import GREETING_SIZE, Key, Type
@@ -92,6 +94,7 @@ class HandJournal:
 
 
 Procedure = Callable[..., Any]
+PeerService = Callable[[Request, User, Channel], Coroutine[Any, Any, None]]
 
 
 class HandProcedures:
@@ -125,6 +128,8 @@ class Box(Node):
         self.events = Events(self.watchers)
         self.uuid = UUID_1
         self.is_ready = True
+        self.peer_service: PeerService | None = None
+        """What serves requests of replication."""
         fields = [{"name": name, "type": kind} for name, kind in (("id", "unsigned"), ("name", "string"))]
         self.make_space(512, "t", fields)
         self.make_index(512, 0, "pk", [[0, "unsigned"]])
@@ -138,6 +143,10 @@ class Box(Node):
 
     def ballot(self) -> Ballot:
         return Ballot(vclock={1: 7})
+
+    def serve_peer(self, request: Request, user: User, channel: Channel) -> Coroutine[Any, Any, None]:
+        assert self.peer_service is not None
+        return self.peer_service(request, user, channel)
 
     def connect(self) -> Client:
         return Client(self)

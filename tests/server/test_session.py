@@ -199,8 +199,6 @@ def test_sql_and_eval_say_what_to_use_instead(box: Box) -> None:
     reply = client.ask(Type.EVAL, {Key.EXPR: "return 1", Key.TUPLE: []})
     assert reply.message == "Headwater does not support EVAL: write a procedure in Python and CALL it"
     assert client.ask(Type.EXECUTE, {Key.SQL_TEXT: "SELECT 1"}).code == Er.UNSUPPORTED
-    assert client.ask(Type.JOIN, {}).code == Er.UNSUPPORTED
-    assert client.ask(Type.SUBSCRIBE, {}).code == Er.UNSUPPORTED
 
 
 def test_a_mistake_of_ours_is_an_error_and_no_more(client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -281,7 +279,7 @@ def test_who_is_dropped_meanwhile_is_nobody(joe: Box) -> None:
 def test_id_tells_what_we_speak(client: Client) -> None:
     reply = client.ask(Type.ID, {Key.VERSION: 10, Key.FEATURES: [0, 1, 2, 99]})
     assert reply.body == {Key.VERSION: PROTOCOL_VERSION, Key.FEATURES: sorted(FEATURES), Key.AUTH_TYPE: "chap-sha1"}
-    assert Feature.FETCH_SNAPSHOT_CURSOR not in reply.body[Key.FEATURES]
+    assert Feature.FETCH_SNAPSHOT_CURSOR in reply.body[Key.FEATURES]
 
 
 def test_votes_are_given_to_anybody(client: Client) -> None:

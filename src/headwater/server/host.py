@@ -13,7 +13,9 @@ from headwater.box.watchers import Watchers
 from headwater.errors import BoxError
 from headwater.kernels import Memtx
 from headwater.options import Options
+from headwater.replication.channel import Channel
 from headwater.store.schema import Schema
+from headwater.store.users import User
 from headwater.txn import Transaction
 from headwater.wire.ballot import Ballot
 from headwater.wire.request import Request
@@ -67,3 +69,6 @@ class Instance(Protocol):
 
     def ballot(self) -> Ballot:
         """The answer to VOTE."""
+
+    def serve_peer(self, request: Request, user: User, channel: Channel) -> Coroutine[Any, Any, None]:
+        """A request of replication (`replication.serve.serve`): it has the connection until it returns."""

@@ -22,7 +22,7 @@ from headwater.typing import IteratorType
 from headwater.wire import auth, reply
 from headwater.wire.ballot import encode_ballot
 from headwater.wire.body import pack_vclock
-from headwater.wire.constants import FEATURES, REPLICATION_TYPES, Feature, Key, Type, type_name
+from headwater.wire.constants import FEATURES, Feature, Key, Type, type_name
 from headwater.wire.mpwrite import pack_map_head, pack_uint
 from headwater.wire.request import Request
 
@@ -87,7 +87,6 @@ class Requests:
             Type.EVAL: self._eval,
             Type.EXECUTE: self._sql,
             Type.PREPARE: self._sql,
-            **dict.fromkeys(REPLICATION_TYPES, self._replication),
         }
 
     # ---- one request ---------------------------------------------------------------------------------
@@ -217,10 +216,6 @@ class Requests:
     def _vote_deprecated(self, client: Client, request: Request) -> bytes:
         packed = pack_map_head(1) + pack_uint(Key.VCLOCK) + pack_vclock(self._box.ballot().vclock)
         return reply.body(request.sync, self._memtx.schema_version, packed)
-
-    def _replication(self, client: Client, request: Request) -> bytes:
-        name = type_name(request.type)
-        raise er(Er.UNSUPPORTED, "This version of Headwater", f"{name}: it has no replication yet")
 
     # ---- watchers ------------------------------------------------------------------------------------
 

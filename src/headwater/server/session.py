@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headwater.box.watchers import Watcher
-from headwater.errors import BoxError
+from headwater.errors import BoxError, Er, er
+from headwater.replication.channel import Channel
 from headwater.server.inbox import Inbox
 from headwater.server.outbox import Outbox, Waiting
 from headwater.server.requests import Later, Outcome
 from headwater.server.stream import Stream
 from headwater.store.users import GUEST, User
 from headwater.wire import greeting, reply
-from headwater.wire.constants import SALT_SIZE, VERSION_ID, Feature, Type
+from headwater.wire.constants import REPLICATION_TYPES, SALT_SIZE, VERSION_ID, Feature, Type
 from headwater.wire.request import Request, decode, split
 from headwater.world import Link, Task
 
@@ -48,9 +49,9 @@ class Session:
     """A `LinkHandler`, and to procedures the one who calls."""
 
     __slots__ = (
-        "_calls", "_clock", "_dropping", "_is_paused", "_journal", "_memtx", "_options", "_read_only", "_run",
-        "_runs", "_server", "_stats", "_streams", "_watchers", "features", "has_asked", "id", "inbox", "is_closed",
-        "outbox", "requests", "salt", "seen", "since", "statements", "stream_bytes", "user",
+        "_calls", "_channel", "_clock", "_dropping", "_is_paused", "_journal", "_memtx", "_options", "_read_only",
+        "_run", "_runs", "_server", "_stats", "_streams", "_watchers", "features", "has_asked", "id", "inbox",
+        "is_closed", "outbox", "requests", "salt", "seen", "since", "statements", "stream_bytes", "user",
     )  # fmt: skip
 
     type = "binary"
@@ -88,6 +89,8 @@ class Session:
         self._watchers: dict[str, tuple[Watcher, int]] | None = None
         self._calls: dict[int, Task] | None = None
         """Procedures that wait, in the order in which they began."""
+        self._channel: Channel | None = None
+        """Has the connection while a request of replication is served: what comes is not ours then."""
 
     # ---- the connection ------------------------------------------------------------------------------
 
@@ -108,6 +111,9 @@ class Session:
             return
         self.seen = self._server.ticks
         self._stats.add("RECEIVED", len(data))
+        if self._channel is not None:
+            self._channel.received(data)
+            return
         if self.inbox or self._is_paused:
             self.inbox.add(data)
             if self._is_paused or not self.inbox.is_enough:
@@ -119,7 +125,10 @@ class Session:
             self._give_way()
 
     def drained(self) -> None:
-        self._resume()
+        if self._channel is not None:
+            self._channel.drained()
+        else:
+            self._resume()
 
     def closed(self, error: BaseException | None) -> None:
         if self.is_closed:
@@ -127,6 +136,8 @@ class Session:
         self.is_closed = True
         self.outbox.drop()
         self.inbox.take()
+        if self._channel is not None:
+            self._channel.closed(error)
         for key in list(self._watchers or ()):
             self.unwatch(key)
         for stream in list((self._streams or {}).values()):
@@ -151,13 +162,15 @@ class Session:
     @property
     def is_busy(self) -> bool:
         """Is a request of it under way?"""
-        return bool(self.outbox or self.stream_bytes or self._calls)
+        return bool(self.outbox or self.stream_bytes or self._calls or self._channel)
 
     def drop(self) -> None:
         """The node goes: nothing more is read, procedures that wait are cancelled, open transactions undone."""
         self._dropping = True
         for task in list((self._calls or {}).values()):
             task.cancel()
+        if self._channel is not None:
+            self._channel.close("the node is going down")
         self._close_when_done()
 
     def _close_when_done(self) -> None:
@@ -174,7 +187,7 @@ class Session:
         left = TURN_REQUESTS
         outbox.hold()
         try:
-            while at < end and not self._dropping:
+            while at < end and not self._dropping and self._channel is None:
                 if self._is_choked():
                     self.inbox.keep(data, at)
                     break
@@ -231,6 +244,9 @@ class Session:
         request = decode(data, body, end)
         if request.stream_id:
             self._stream(request.stream_id).push(request, end - start)
+            return
+        if request.type in REPLICATION_TYPES and request.error is None and self._server.is_ready:
+            self._hand_over(request, data[end:])
             return
         outcome = self.requests.serve(self, request)
         if not isinstance(outcome, Outcome):
@@ -323,6 +339,38 @@ class Session:
     def _call_settled(self, request: Request, reply: bytes, error: BoxError | None) -> None:
         self.put(reply if error is None else self.requests.error(request.sync, error))
 
+    # ---- replication ---------------------------------------------------------------------------------
+
+    def _hand_over(self, request: Request, rest: bytes) -> None:
+        """The connection belongs to replication until the request is done (iproto.cc, tx_process_replication).
+        `rest`: what came behind it."""
+        link = self.outbox.link
+        if link is None:
+            return
+        if self.is_busy:
+            words = "Can't process join/subscribe while there are pending requests"
+            self.outbox.add(self.requests.error(request.sync, er(Er.PROTOCOL, words)))
+            return
+        box = self._server.box
+        channel = self._channel = Channel(box.world.tasks, link, rest)
+        box.world.tasks.spawn(self._replicate(request, channel), f"replication {link.peer}")
+
+    async def _replicate(self, request: Request, channel: Channel) -> None:
+        try:
+            await self._server.box.serve_peer(request, self.user, channel)
+        except Exception as error:
+            log.error("connection %s: it is closed because of a mistake of ours", self.peer, exc_info=error)
+            channel.abort("a mistake of ours")
+        self._channel = None
+        link = self.outbox.link
+        if link is None or channel.is_closed or self._dropping:
+            return
+        rest = channel.take_all()
+        if rest:
+            self.inbox.keep(rest, 0)
+        self._pause(link)
+        self._resume()
+
     # ---- streams -------------------------------------------------------------------------------------
 
     def _stream(self, id: int) -> Stream:
@@ -381,6 +429,8 @@ class Session:
 
     def _event(self, key: str, value: bytes | None) -> None:
         assert self._watchers is not None
+        if self._channel is not None:
+            return  # a stream of rows has no room for it
         self.put(reply.event(self._watchers[key][1], key, value))
 
     # ---- back-pressure -------------------------------------------------------------------------------

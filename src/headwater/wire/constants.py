@@ -361,8 +361,8 @@ class Feature(IntEnum):
     INSERT_ARROW = 12
 
 
-FEATURES = frozenset(Feature) - {Feature.FETCH_SNAPSHOT_CURSOR}
-"""Features of 3.x's open edition (iproto_features.c, IPROTO_CURRENT_FEATURES)."""
+FEATURES = frozenset(Feature)
+"""Those of 3.x (iproto_features.c, IPROTO_CURRENT_FEATURES), its cursor for snapshots included."""
 
 
 class ExtType(IntEnum):
