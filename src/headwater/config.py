@@ -47,7 +47,7 @@ _REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "app": "there is no Lua; name Python modules under headwater.procedures",
         "groups": "this is a cluster's file; give the node the instance's level of it",
-        "replication.failover": "replication is not built yet; leave it off",
+        "replication.failover": "elections and coordinators are not built; leave it off",
         "roles": "there is no Lua; name Python modules under headwater.procedures",
         "roles_cfg": "there is no Lua; name Python modules under headwater.procedures",
         "session": "per-user timeouts are not there; use headwater.idle_timeout",

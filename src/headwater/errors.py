@@ -207,6 +207,11 @@ class SystemError_(BoxError):  # noqa: N801, N818
         return cls(message, error.errno or 0)
 
 
+def system_message(error: BoxError | None) -> str:
+    """What the operating system calls it, where it was that; empty otherwise."""
+    return os.strerror(error.errno) if error is not None and error.errno else ""
+
+
 class SocketError(SystemError_):
     """A socket failed (exception.cc, SocketError)."""
 

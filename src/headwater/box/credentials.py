@@ -61,7 +61,7 @@ def grant_guest(host: Host) -> None:
     context = context_of_node(host)
     if context.get(system.PRIV, [int(GUEST), "role", int(SUPER)]) is None:
         log.info("dev: guest has the role super")
-        context.insert(system.PRIV, [int(ADMIN), int(GUEST), "role", int(SUPER), int(Priv.EXECUTE)])
+        context.replace(system.PRIV, [int(ADMIN), int(GUEST), "role", int(SUPER), int(Priv.EXECUTE)])
 
 
 def warn_of_open_guest(host: Host) -> None:

@@ -28,17 +28,81 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumer:
+    """Who still reads the journal, and from where."""
+
+    name: str
+    vclock: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Who feeds us (lbox_pushapplier)."""
+
+    status: str
+    lag: float
+    idle: float
+    peer: str
+    """Its address, without the password."""
+    message: str = ""
+    """Why it is not in order; empty if it is."""
+    system_message: str = ""
+    """What the operating system said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downstream:
+    """Whom we feed (lbox_pushrelay)."""
+
+    status: str
+    """follow or stopped; the numbers are those of one that follows."""
+    vclock: Mapping[int, int] = field(default_factory=dict)
+    idle: float = 0.0
+    lag: float = 0.0
+    message: str = ""
+    system_message: str = ""
+    sent_rows: int = 0
+    sent_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node of the replica set, or one that follows it without being a member."""
+
+    uuid: str
+    id: int
+    name: str | None = None
+    is_anon: bool = False
+    upstream: Upstream | None = None
+    downstream: Downstream | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Synchronous transactions that wait."""
+
+    length: int = 0
+    size: int = 0
+    """Bytes of them."""
+    owner: int = 0
+    term: int = 0
+    age: float = 0.0
+    """Of the first one, in seconds."""
+    confirm_lag: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the running node knows of itself."""
 
     status: str
     """loading, running or orphan (box.cc, box_status)."""
     id: int | None
-    """Of its row in `_cluster`; None before it has one."""
+    """Of its row in `_cluster`; None before it has one, 0 of an anonymous replica."""
     vclock: Mapping[int, int]
     """What is written."""
     ro_reason: str | None
-    """None if writable; config, orphan, election or synchro (box.cc, box_ro_reason)."""
+    """None if writable; config, orphan, synchro or that it waits for its own rows (box.cc, box_ro_reason)."""
     uptime: float
     """Seconds since the process began."""
     listening: Sequence[str]
@@ -47,12 +111,17 @@ class Facts:
     """Journal files before it may be gone."""
     checkpoints: Sequence[Checkpoint] = ()
     """Oldest first."""
+    consumers: Sequence[Consumer] = ()
+    is_gc_paused: bool = False
     is_checkpointing: bool = False
     pid: int = 0
     hostname: str | None = None
+    members: Sequence[Member] = ()
+    """With an id by that, then those without."""
     term: int = 1
-    queue_owner: int = 0
-    queue_term: int = 0
+    vote: int = 0
+    leader: int = 0
+    queue: Queue = Queue()
     net_bytes: int = 0
     """Memory of connections."""
 
@@ -67,13 +136,13 @@ def box_info(host: Host) -> dict[str, Any]:
         "id": facts.id,
         "uuid": _text(identity.instance_uuid),
         "name": identity.instance_name or None,
-        "lsn": facts.vclock.get(facts.id or 0, 0) if facts.id else -1,
+        "lsn": facts.vclock.get(facts.id, 0) if facts.id is not None else -1,
         "signature": sum(facts.vclock.values()),
         "vclock": dict(facts.vclock),
         "ro": facts.ro_reason is not None,
         "ro_reason": facts.ro_reason,
-        "replication": _members(host, facts),
-        "replication_anon": {"count": 0},
+        "replication": {one.id: _member(one, facts) for one in facts.members if one.id},
+        "replication_anon": {"count": sum(one.is_anon for one in facts.members)},
         "replicaset": {"uuid": _text(identity.replicaset_uuid), "name": identity.replicaset_name or None},
         "status": facts.status,
         "uptime": int(facts.uptime) + 1,
@@ -84,7 +153,7 @@ def box_info(host: Host) -> dict[str, Any]:
         "vinyl": {},
         "sql": {},
         "listen": _listening(facts),
-        "election": {"state": "follower", "term": facts.term, "vote": 0, "leader": 0},
+        "election": {"state": "follower", "term": facts.term, "vote": facts.vote, "leader": facts.leader},
         "synchro": _synchro(host, facts),
         "schema_version": host.memtx.schema_version,
         "hostname": facts.hostname,
@@ -96,17 +165,55 @@ def _text(uuid: object) -> str | None:
     return None if uuid is None else str(uuid)
 
 
-def _members(host: Host, facts: Facts) -> dict[int, dict[str, Any]]:
-    """Registered members by id, ourselves included (lbox_info_replication)."""
-    return {
-        member.id: {
-            "id": member.id,
-            "uuid": str(member.uuid),
-            "name": member.name or None,
-            "lsn": facts.vclock.get(member.id, 0),
-        }
-        for member in host.schema.cluster
+def _member(member: Member, facts: Facts) -> dict[str, Any]:
+    """lbox_pushreplica"""
+    shown: dict[str, Any] = {
+        "id": member.id,
+        "uuid": member.uuid,
+        "name": member.name,
+        "lsn": facts.vclock.get(member.id, 0),
     }
+    if member.upstream is not None:
+        shown["upstream"] = _upstream(member.upstream)
+    if member.downstream is not None:
+        shown["downstream"] = _downstream(member.downstream)
+    return shown
+
+
+def _upstream(upstream: Upstream) -> dict[str, Any]:
+    return {
+        "status": upstream.status,
+        "lag": upstream.lag,
+        "idle": upstream.idle,
+        "peer": upstream.peer,
+        **_trouble(upstream),
+    }
+
+
+def _downstream(downstream: Downstream) -> dict[str, Any]:
+    """What was sent is Headwater's own."""
+    sent = {"sent_rows": downstream.sent_rows, "sent_bytes": downstream.sent_bytes}
+    if downstream.status != "follow":
+        return {"status": downstream.status, **_trouble(downstream), **sent}
+    return {
+        "status": downstream.status,
+        "vclock": dict(downstream.vclock),
+        "idle": downstream.idle,
+        "lag": downstream.lag,
+        **sent,
+    }
+
+
+def _trouble(stream: Upstream | Downstream) -> dict[str, str]:
+    """lbox_push_replication_error_message"""
+    said = {"message": stream.message, "system_message": stream.system_message}
+    return {name: words for name, words in said.items() if words}
+
+
+def replication_anon(host: Host) -> dict[str, Any]:
+    """box.info.replication_anon()"""
+    facts = host.facts()
+    return {one.uuid: _member(one, facts) for one in facts.members if one.is_anon}
 
 
 def _listening(facts: Facts) -> str | list[str] | None:
@@ -117,13 +224,13 @@ def _listening(facts: Facts) -> str | list[str] | None:
 
 def _synchro(host: Host, facts: Facts) -> dict[str, Any]:
     queue = {
-        "len": 0,
-        "size": 0,
-        "owner": facts.queue_owner,
+        "len": facts.queue.length,
+        "size": facts.queue.size,
+        "owner": facts.queue.owner,
         "busy": False,
-        "term": facts.queue_term,
-        "age": 0,
-        "confirm_lag": 0,
+        "term": facts.queue.term,
+        "age": facts.queue.age,
+        "confirm_lag": facts.queue.confirm_lag,
     }
     return {"quorum": quorum(host), "queue": queue}
 
@@ -166,7 +273,7 @@ def gc(host: Host) -> dict[str, Any]:
         "vclock": dict(facts.gc_vclock),
         "signature": sum(facts.gc_vclock.values()),
         "checkpoint_is_in_progress": facts.is_checkpointing,
-        "is_paused": False,
+        "is_paused": facts.is_gc_paused,
         "wal_retention_vclock": None,
         "checkpoints": [
             {
@@ -176,7 +283,10 @@ def gc(host: Host) -> dict[str, Any]:
             }
             for checkpoint in facts.checkpoints
         ],
-        "consumers": [],
+        "consumers": [
+            {"name": one.name, "vclock": dict(one.vclock), "signature": sum(one.vclock.values())}
+            for one in facts.consumers
+        ],
     }
 
 

@@ -6,23 +6,28 @@ Nothing is decided here that a machine could decide; this is the order of things
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from headwater.box import facts, first
 from headwater.box.backup import Backups
+from headwater.box.broadcast import INTERVAL, Broadcasts
 from headwater.box.call import Calls
 from headwater.box.credentials import create_credentials, grant_guest, open_guest, warn_of_open_guest
 from headwater.box.events import Events
 from headwater.box.execute import Statements
-from headwater.box.info import Checkpoint as ShownCheckpoint
+from headwater.box.identity import check_identity, set_cluster_name, set_replicaset_name
 from headwater.box.info import Facts
+from headwater.box.membership import Membership
+from headwater.box.picture import kept_spaces, sent_spaces, system_rows
 from headwater.box.procedures import registry
 from headwater.box.readonly import ReadOnly
 from headwater.box.replay import Replay
+from headwater.box.settings import apply_settings, settings_of
 from headwater.box.stat import Stats
+from headwater.box.synchro import SynchroRows
 from headwater.box.watchers import Watchers
-from headwater.errors import Er, er
 from headwater.journal import (
     CheckpointDaemon,
     Checkpointer,
@@ -31,35 +36,34 @@ from headwater.journal import (
     Progress,
     Recovered,
     Recovery,
-    Settings,
-    SystemRow,
-    WalMode,
     lock_directories,
     open_writer,
 )
+from headwater.journal.batch import prepared_vclock
 from headwater.kernels import Memtx
 from headwater.limbo.queue import SyncQueue
 from headwater.options import Options
 from headwater.raft.state import Persistent
-from headwater.store.bootstrap import bootstrap_rows, master_rows
-from headwater.store.context import Source
-from headwater.store.events import Event as SchemaEvent
-from headwater.store.events import IdentityChanged, SchemaChanged, VersionChanged
+from headwater.replication.applier import Applier
+from headwater.replication.channel import Channel
+from headwater.replication.consumers import Consumers
+from headwater.replication.replicaset import Replicaset
+from headwater.replication.serve import serve
+from headwater.replication.ship import Ship
 from headwater.store.schema import Schema
+from headwater.store.users import User
 from headwater.txn import Txns
 from headwater.vclock import VClock
 from headwater.wire.ballot import Ballot
-from headwater.wire.constants import Key, Type
-from headwater.wire.msgpack import pack
-from headwater.wire.synchro import encode_raft, encode_synchro
+from headwater.wire.constants import RaftState
+from headwater.wire.request import Request
+from headwater.wire.synchro import RaftMessage
 from headwater.wire.xrow import Row
 from headwater.world import World
 
 log = logging.getLogger("headwater.box")
 
 NIL = UUID(int=0)
-SELF_ID = 1
-"""The first member of a new replica set."""
 
 
 class Server(Protocol):
@@ -70,14 +74,17 @@ class Server(Protocol):
 
     async def listen(self, addresses: Sequence[str]) -> None: ...
 
+    def renew_users(self) -> None:
+        """The users are others now: nobody has logged in yet."""
+
     async def shutdown(self) -> None: ...
 
 
 class Box:
     """Make it, `await start()`, and later `await stop()`. One instance a world; nothing is shared between two."""
 
-    def __init__(self, world: World, options: Options, serve: Callable[[Box], Server]) -> None:
-        """`serve` makes the server of this instance; it stands in a room below."""
+    def __init__(self, world: World, options: Options, make_server: Callable[[Box], Server]) -> None:
+        """`make_server` makes the server of this instance; it stands in a room below."""
         self.world = world
         self.options = options
         self.pid = 0
@@ -87,7 +94,6 @@ class Box:
         """Users and roles of the configuration, made when the node is first writable."""
         self.on_log_options: Callable[[], object] = lambda: None
         """The level of the log was set by box.cfg."""
-        self.status = "unconfigured"
         self.is_ready = False
         self.memtx = Memtx()
         self.schema = Schema(self.memtx)
@@ -104,63 +110,105 @@ class Box:
         self.procedures = Calls(self)
         self.election = Persistent()
         self.queue = SyncQueue()
-        self.server = serve(self)
+        self.synchro = SynchroRows(self)
+        self.membership = Membership(self)
+        self.ship = Ship(self)
+        self.consumers = Consumers(self)
+        self.tell = Broadcasts(self, self.events)
+        self.server = make_server(self)
         self.checkpointer: Checkpointer | None = None
+        self._stage = "unconfigured"
         self._daemon: CheckpointDaemon | None = None
         self._born = world.clock.monotonic()
         self._unlock: Callable[[], None] = lambda: None
         self._made_first_writes = False
         self._told_progress = 0.0
-        self.schema.listeners.append(self._schema_changed)
-        self.read_only.listeners.append(lambda active: self._broadcast_status())
+        self._position: VClock | None = VClock()
+        """Of the files, as far as their heads tell; None once they are read."""
+        self._is_journal_open = False
+        self._replay: Replay | None = None
+        self._recovered: Recovered | None = None
+        """What a rebootstrap is to replace."""
+        self._is_store_taken = False
+        """What was recovered is gone from memory: a join began."""
+        self.schema.listeners.append(self.membership.schema_changed)
+        self.schema.listeners.append(self.tell.schema_changed)
+        self.schema.has_connections = self._has_connections
+        self.read_only.listeners.append(self._read_only_changed)
         self.journal.on_rollback.append(lambda: self.events.wal_error(self.journal.errors))
 
     # ---- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Until requests are served. Listens from the beginning, and answers LOADING until all is recovered."""
+        """Until requests are served and, for as long as the options say, until peers are caught up with. Listens as
+        soon as it knows who it is, and answers LOADING until all is there."""
         options = self.options
         self.procedures = Calls(self, registry.load(options.procedure_modules))
         for setting in options.ignored():
             log.warning("option '%s' has no effect: %s", setting.name, setting.why)
         self._unlock = lock_directories(self.world.disk, options.wal_dir, options.memtx_dir)
-        self.status = "loading"
-        self._broadcast_status()
+        self._stage = "loading"
         self.schema.force_recovery = options.force_recovery
         self.schema.identity.instance_name = options.instance_name or ""
+        recovery = self._recovery()
+        found = await recovery.look()
+        if found is not None:
+            self._position = found.vclock
+        self.schema.identity.instance_uuid = found.instance_uuid if found is not None else self._new_uuid()
+        log.info("instance uuid %s", self.uuid)
+        self._tell_before_ready()
         await self._listen()
-        recovered = await self._recover()
-        if recovered is None:
-            await self._bootstrap()
+        if found is None:
+            self._position = None
+            await self.membership.begin()
         else:
-            self._take_up(recovered)
-        await self._ready()
+            await self._come_back(recovery)
+        await self._be_ready()
 
     async def stop(self) -> None:
         """Finish what is promised, close the files, let go of the directories."""
+        self.membership.stop()
+        if self._is_journal_open:
+            await self.consumers.stop()
+        self.ship.stop()
         await self.server.shutdown()
-        if self.status == "running":
+        if self._is_journal_open:
             await self.journal.close()
-        self.status = "stopped"
+        self._stage = "stopped"
         self._unlock()
 
     async def _listen(self) -> None:
         await self.server.listen([str(uri) for uri in self.options.addresses])
 
-    async def _ready(self) -> None:
-        self.read_only.update(by_config=self.options.read_only is True)
-        self.status = "running"
+    def _new_uuid(self) -> UUID:
+        given = self.options.instance_uuid
+        return UUID(given) if given else self.world.chance.uuid4()
+
+    async def _be_ready(self) -> None:
+        """Everything local is done (box.cc, box_cfg_xc, after local_recovery or bootstrap)."""
+        self.read_only.update(by_config=self._is_read_only_by_option)
+        self.synchro.look()
+        log.info("replicaset uuid %s", self.replicaset_uuid)
+        self._stage = "running"
+        self.membership.follow()
         self.is_ready = True
-        identity = self.schema.identity
-        log.info("instance uuid %s", identity.instance_uuid)
-        log.info("replicaset uuid %s", identity.replicaset_uuid)
-        self._broadcast_all()
+        self.tell.everything()
         if self.options.dev:
             open_guest(self.schema)
         else:
             warn_of_open_guest(self)
+        self._start_fibers()
+        await self.membership.sync()
         if not self.read_only.active:
             await self._first_writes()
+
+    @property
+    def _is_read_only_by_option(self) -> bool:
+        """`unless_bootstrap`: writable is only who has just made the set (box_check_ro)."""
+        given = self.options.read_only
+        return not self.membership.is_leader if given == "unless_bootstrap" else bool(given)
+
+    def _start_fibers(self) -> None:
         assert self.checkpointer is not None
         self._daemon = CheckpointDaemon(self.world, self.checkpointer, self.gc)
         self._daemon.configure(self.options.checkpoint_interval)
@@ -169,32 +217,29 @@ class Box:
         self.world.tasks.spawn(self._tick(), "statistics")
 
     async def _first_writes(self) -> None:
-        """What the options want to be in the dictionary, when the node is first writable."""
+        """What the options want to be in the dictionary, when the node is first writable. A follower of others takes
+        from them what `dev` grants: two rows of one key, written by two, would stop replication."""
         if self._made_first_writes:
             return
         self._made_first_writes = True
-        if self.options.dev:
+        if self.options.dev and (self.membership.is_leader or not self.options.upstreams):
             grant_guest(self)
         create_credentials(self, self.credentials)
         await self.settled()
 
     async def _tick(self) -> None:
-        """Rates of box.stat and the ballot's vclock, once a second."""
-        last: Mapping[int, int] = {}
+        """Rates of box.stat and the ballot's vclock."""
         while True:
-            await self.world.tasks.sleep(1)
+            await self.world.tasks.sleep(INTERVAL)
             self.stats.tick()
-            vclock = self.journal.vclock.as_dict()
-            if vclock != last:
-                last = vclock
-                self.events.ballot(self.ballot())
+            self.tell.rows_written()
 
     # ---- from the files --------------------------------------------------------------------------------
 
-    async def _recover(self) -> Recovered | None:
-        replay = Replay(self.schema, self.statements, self.election, self.queue)
-        self.schema.begin_snapshot()
-        recovery = Recovery(
+    def _recovery(self) -> Recovery:
+        replay = Replay(self.schema, self.statements, self.election, self.queue, keep_waiting=self._has_peers)
+        self._replay = replay
+        return Recovery(
             self.world,
             self.memtx,
             self.settings,
@@ -202,15 +247,28 @@ class Box:
             instance_uuid=UUID(self.options.instance_uuid) if self.options.instance_uuid else None,
             snapshot_done=replay.snapshot_done,
             progress=self._progress,
-            instance_found=self._set_instance,
         )
-        recovered = await recovery.run()
-        if recovered is not None:
-            replay.finish()
-        return recovered
 
-    def _set_instance(self, uuid: UUID) -> None:
-        self.schema.identity.instance_uuid = uuid
+    @property
+    def _has_peers(self) -> bool:
+        return bool(self.options.upstreams)
+
+    async def _come_back(self, recovery: Recovery) -> None:
+        """local_recovery. A rebootstrap that began and was not needed any more leaves an empty store: read again."""
+        while True:
+            self.schema.begin_snapshot()
+            recovered = await recovery.run()
+            assert recovered is not None, "it was there a moment ago"
+            assert self._replay is not None
+            self._replay.finish()
+            self._position = None
+            self._recovered, self._is_store_taken = recovered, False
+            if await self.membership.meet():
+                return
+            if not self._is_store_taken:
+                break
+            recovery = self._recovery()
+        self._take_up(recovered)
 
     def _progress(self, progress: Progress) -> None:
         """A line every few seconds, for whoever waits."""
@@ -224,102 +282,95 @@ class Box:
 
     def _take_up(self, recovered: Recovered) -> None:
         """Go on where the files end."""
-        self._set_instance(recovered.instance_uuid)
         member = self.schema.cluster.by_uuid(recovered.instance_uuid)
         if member is not None:
             self.memtx.replica_id = member.id
-        self._check_identity()
+        check_identity(self.schema, self.memtx.replica_id, self.options)
         self.schema.end_recovery()
-        writer = open_writer(self.world.disk, self.settings, recovered)
-        self.journal.open(writer, tail_size=recovered.tail_size)
         now = self.world.clock.time()
         for snapshot in recovered.checkpoints:
             self.gc.add_checkpoint(snapshot.vclock, now)
-        self._make_checkpointer(recovered.instance_uuid)
+        oldest = recovered.logs[0].vclock if recovered.logs else recovered.vclock
+        self.gc.vclock = oldest.copy()
+        self._open_journal(recovered)
 
-    def _check_identity(self) -> None:
-        """Do the files agree with the options (box.cc, check_global_ids_integrity)?"""
-        identity, options = self.schema.identity, self.options
-        if identity.instance_uuid is not None and not self.memtx.replica_id:
-            raise er(Er.UNKNOWN_REPLICA, str(identity.instance_uuid), str(identity.replicaset_uuid or NIL))
-        if options.replicaset_uuid and str(identity.replicaset_uuid) != options.replicaset_uuid:
-            raise er(Er.REPLICASET_UUID_MISMATCH, options.replicaset_uuid, str(identity.replicaset_uuid))
-
-    # ---- from nothing ----------------------------------------------------------------------------------
-
-    async def _bootstrap(self) -> None:
-        """The first member of a new replica set (box.cc, bootstrap_master)."""
-        options = self.options
-        uuid = UUID(options.instance_uuid) if options.instance_uuid else self.world.chance.uuid4()
-        set_uuid = UUID(options.replicaset_uuid) if options.replicaset_uuid else self.world.chance.uuid4()
-        version = schema_version(options.schema_version)
-        log.info("bootstrapping replica set %s, schema %s", set_uuid, options.schema_version)
-        self._set_instance(uuid)
-        self.memtx.undo_enabled = False
-        self.memtx.rows_enabled = False
-        for space_id, data in bootstrap_rows(version):
-            self._load(space_id, data, Source.SNAPSHOT)
-        self.schema.end_snapshot()
-        for space_id, data in master_rows(
-            version,
-            uuid,
-            set_uuid,
-            instance_name=options.instance_name or "",
-            replicaset_name=options.replicaset_name or "",
-            cluster_name=options.cluster_name or "",
-        ):
-            self._load(space_id, data, Source.BOOTSTRAP)
-        self.memtx.confirm_to(self.memtx.undo_end)
-        if version >= (3, 8, 0):
-            self.queue.term = 1
-        self.memtx.replica_id = SELF_ID
-        self.schema.end_recovery()
-        recovered = Recovered(uuid, VClock(), [], [])
-        self.journal.open(open_writer(self.world.disk, self.settings, recovered))
-        self._make_checkpointer(uuid)
-        assert self.checkpointer is not None
-        await self.checkpointer.make()
-
-    def _load(self, space_id: int, data: bytes, source: Source) -> None:
-        body = pack({Key.SPACE_ID: space_id})[1:] + pack(int(Key.TUPLE)) + data
-        self.statements.recover([Row(Type.INSERT, body=b"\x82" + body)], source)
-
-    # ---- snapshots --------------------------------------------------------------------------------------
-
-    def _make_checkpointer(self, uuid: UUID) -> None:
+    def _open_journal(self, recovered: Recovered) -> None:
+        writer = open_writer(self.world.disk, self.settings, recovered)
+        self.journal.open(writer, tail_size=recovered.tail_size)
+        self._is_journal_open = True
         self.checkpointer = Checkpointer(
             self.world,
             self.memtx,
             self.journal,
             self.settings,
             self.gc,
-            instance_uuid=uuid,
-            space_ids=self._kept_spaces,
-            system_rows=self._system_rows,
+            instance_uuid=recovered.instance_uuid,
+            space_ids=lambda: kept_spaces(self.schema),
+            system_rows=lambda: system_rows(self.schema, self.election, self.queue),
+            before=self.synchro.wait_empty,
         )
+        self.ship.start()
+        self.consumers.start()
 
-    def _kept_spaces(self) -> list[int]:
-        """All whose tuples a snapshot keeps, in ascending order; the view is opened right after."""
-        self.schema.store_sequences()
-        return sorted(
-            int(space.id)
-            for space in self.schema.spaces.values()
-            if space.kernel is not None and not space.is_temporary and space.pk is not None
-        )
+    # ---- from nothing ----------------------------------------------------------------------------------
 
-    def _system_rows(self) -> list[SystemRow]:
-        """State of election and queue; versions before 2.6.2 cannot read a row of them."""
-        version = self.schema.identity.dd_version
-        if version < (2, 6, 2):
-            return []
-        rows = [encode_raft(self.election.checkpoint()), encode_synchro(self.queue.checkpoint())]
-        return [SystemRow(row.type, row.group_id, row.body) for row in rows]
+    def renew_store(self) -> None:
+        """Nobody has logged in before the node is ready, so sessions keep nothing of the store but who guest is."""
+        self.schema.clear()
+        self.memtx.undo_enabled = False
+        self.memtx.rows_enabled = False
+        self.election.term, self.election.vote = 1, 0
+        self.queue.clear()
+        self.membership.forget_members()
+        self.server.renew_users()
+        self._is_store_taken = True
+
+    async def make_set(self) -> None:
+        """The first member of a new replica set (box.cc, bootstrap_master)."""
+        given = self.options.replicaset_uuid
+        set_uuid = UUID(given) if given else self.world.chance.uuid4()
+        self.renew_store()
+        first.fill(self.schema, self.statements, self.options, self.uuid, set_uuid)
+        if first.version_of(self.options) >= (3, 8, 0):
+            self.queue.term = 1
+        self.schema.end_recovery()
+        await self._begin_files(None)
+
+    async def take_join(self, joined: Applier) -> None:
+        """What a JOIN brought is in the store (bootstrap_from_master). The files of a life before stay until there is
+        the new snapshot; it is newer than they are, component 0 included."""
+        log.info("joined from %s, vclock %s", joined.uuid, self.prepared)
+        before = self._recovered
+        if before is not None:
+            self.memtx.set_lsn(0, max(self.memtx.vclock[0], before.vclock.get(0)))
+        check_identity(self.schema, self.memtx.replica_id, self.options)
+        self.schema.end_recovery()
+        await self._begin_files(before)
+
+    async def _begin_files(self, before: Recovered | None) -> None:
+        """A journal that begins now, and the snapshot that it begins with. Only then what was before may go."""
+        if not self.queue.entries:
+            self.memtx.confirm_to(self.memtx.undo_end)
+        recovered = Recovered(self.uuid, self.prepared, [], [])
+        self.gc.vclock = self.prepared
+        if before is not None:
+            recovered.logs = before.logs
+            for snapshot in before.checkpoints:
+                self.gc.supersede(snapshot.vclock)
+        self._open_journal(recovered)
+        assert self.checkpointer is not None
+        await self.checkpointer.make()
 
     async def checkpoint(self) -> None:
         assert self.checkpointer is not None
         await self.checkpointer.make()
         if self._daemon is not None:
             self._daemon.made_by_hand()
+
+    async def collect_garbage(self) -> None:
+        """Somebody needs fewer files."""
+        if self.checkpointer is not None:
+            await self.checkpointer.collect()
 
     # ---- what others ask --------------------------------------------------------------------------------
 
@@ -331,57 +382,166 @@ class Box:
     def replicaset_uuid(self) -> UUID:
         return self.schema.identity.replicaset_uuid or NIL
 
+    @property
+    def status(self) -> str:
+        """box_status; 'running' has two exceptions (box_update_title)."""
+        if self._stage != "running":
+            return self._stage
+        if self.read_only.lost_rows:
+            return "waiting_for_own_rows"
+        return "orphan" if self.read_only.is_orphan else "running"
+
+    @property
+    def prepared(self) -> VClock:
+        return prepared_vclock(self.memtx)
+
+    @property
+    def vclock(self) -> VClock:
+        """What is written; before the journal is open, what is read."""
+        if self._position is not None:
+            return self._position
+        return self.journal.vclock if self._is_journal_open else self.prepared
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.read_only.active or not self.is_ready
+
+    def check_writable(self) -> None:
+        self.read_only.check()
+
+    @property
+    def needs_own_rows(self) -> bool:
+        return self.read_only.lost_rows or self.read_only.is_orphan
+
+    @property
+    def replicaset(self) -> Replicaset:
+        return self.membership.replicaset
+
+    @property
+    def leader_id(self) -> int:
+        return self.synchro.leader_id
+
     async def settled(self) -> None:
         await self.journal.sync()
 
     def broadcast(self, key: str, value: bytes | None) -> None:
         self.watchers.broadcast(key, value)
 
+    def serve_peer(self, request: Request, user: User, channel: Channel) -> Coroutine[Any, Any, None]:
+        """JOIN, FETCH_SNAPSHOT, REGISTER, SUBSCRIBE of a connection."""
+        return serve(self, request, user, channel)
+
+    async def register(self, uuid: UUID, name: str) -> None:
+        await self.membership.register(uuid, name)
+
+    def picture(self) -> Sequence[int]:
+        return sent_spaces(self.schema)
+
+    async def apply_synchro(self, row: Row) -> None:
+        await self.synchro.apply(row)
+
+    def take_raft(self, row: Row) -> None:
+        self.synchro.take_raft(row)
+
+    def followed(self, error: Exception | None) -> None:
+        if error is not None:
+            log.error("rows of peers could not be written: %s. They are asked for again", error)
+
+    def vclock_moved(self) -> None:
+        self.membership.vclock_moved()
+
+    def _has_connections(self, uuid: UUID) -> bool:
+        """replica_has_connections"""
+        replica = self.replicaset.find(uuid)
+        if replica is None:
+            return False
+        return replica.applier is not None or (replica.relay is not None and replica.relay.state == "follow")
+
     def facts(self) -> Facts:
         return Facts(
             status=self.status,
-            id=self.memtx.replica_id or None,
-            vclock=self.journal.vclock.as_dict(),
+            id=self.memtx.replica_id if self.memtx.replica_id or self.options.replication_anon else None,
+            vclock=self.vclock.as_dict(),
             ro_reason=self.read_only.reason,
             uptime=self.world.clock.monotonic() - self._born,
             listening=self.server.addresses,
             gc_vclock=self.gc.vclock.as_dict(),
-            checkpoints=[ShownCheckpoint(one.vclock.as_dict(), tuple(one.pins)) for one in self.gc.checkpoints],
+            checkpoints=facts.checkpoints_of(self.gc),
+            consumers=facts.consumers_of(self.gc),
+            is_gc_paused=self.gc.is_paused,
             is_checkpointing=self.checkpointer is not None and self.checkpointer.in_progress,
             pid=self.pid,
             hostname=self.hostname,
+            members=facts.members_of(self.replicaset),
             term=self.election.term,
-            queue_owner=self.queue.owner,
-            queue_term=self.queue.term,
+            vote=self.election.vote,
+            leader=self.leader_id,
+            queue=facts.queue_of(self.queue, self.world.clock.monotonic()),
         )
 
     def ballot(self) -> Ballot:
-        """What a peer should know of this node before it chooses a leader (box.cc, box_process_vote)."""
-        if not self.is_ready:
-            return Ballot(is_ro_cfg=self.options.read_only is True, is_ro=True, is_booted=False)
-        identity = self.schema.identity
+        """What a peer should know of this node before it chooses a leader (box.cc, box_process_vote). An instance that
+        is not booted must say that it is read-only: a peer of 2.11 or later waits for one that says neither."""
         return Ballot(
-            is_ro_cfg=self.read_only.by_config,
-            is_ro=self.read_only.active,
-            is_booted=True,
-            vclock=self.journal.vclock.as_dict(ignore0=True),
+            is_ro_cfg=self.options.read_only is True,
+            is_ro=self.is_read_only,
+            is_anon=self.options.replication_anon,
+            is_booted=self.is_ready,
+            vclock=self.vclock.as_dict(ignore0=True),
             gc_vclock=self.gc.vclock.as_dict(ignore0=True),
-            bootstrap_leader_uuid=identity.bootstrap_leader_uuid or NIL,
-            instance_name=identity.instance_name,
+            bootstrap_leader_uuid=self.membership.leader_uuid,
+            instance_name=self.schema.identity.instance_name,
             registered_replica_uuids=tuple(member.uuid for member in self.schema.cluster),
         )
 
-    # ---- box.cfg ----------------------------------------------------------------------------------------
+    # ---- what changed -----------------------------------------------------------------------------------
+
+    def tell_ballot(self) -> None:
+        self.tell.ballot()
+
+    def tell_status(self) -> None:
+        self.tell.status()
+
+    def _tell_before_ready(self) -> None:
+        self.tell.identity()
+        self.tell.status()
+        self.tell.ballot()
+
+    def election_changed(self) -> None:
+        self.tell.election()
+        self.ship.push_raft(
+            RaftMessage(
+                self.election.term,
+                self.election.vote,
+                RaftState.FOLLOWER,
+                leader_id=self.leader_id,
+                is_leader_seen=bool(self.leader_id),
+            )
+        )
+
+    def _read_only_changed(self, active: bool) -> None:
+        """box_update_ro_summary"""
+        if not self.is_ready:
+            return
+        if active:
+            self.txns.abort_writers(lambda space: space.is_local or space.is_temporary)
+            log.info("box switched to read-only - %s", self.read_only.words)
+        else:
+            log.info("box switched to rw")
+            self.world.tasks.spawn(self._first_writes(), "first writes")
+        self.tell.status()
+        self.tell.election()
+        self.tell.ballot()
 
     async def reconfigure(self, changes: Mapping[str, Any]) -> None:
         """The options have these values already; whoever keeps a copy or acts on a change is told here."""
         apply_settings(self.settings, self.options)
         self.gc.checkpoint_count = self.options.checkpoint_count
         if "read_only" in changes:
-            self.read_only.update(by_config=self.options.read_only is True)
-            if self.read_only.active:
-                self.txns.abort_writers(lambda space: space.is_local or space.is_temporary)
-            else:
+            self.read_only.update(by_config=self._is_read_only_by_option)
+            self.tell.status()
+            self.tell.ballot()
+            if not self.read_only.active:
                 await self._first_writes()
         if "checkpoint_interval" in changes and self._daemon is not None:
             self._daemon.configure(self.options.checkpoint_interval)
@@ -391,68 +551,8 @@ class Box:
             self.on_log_options()
         if "listen" in changes:
             await self._listen()
-
-    # ---- events -----------------------------------------------------------------------------------------
-
-    def _schema_changed(self, event: SchemaEvent) -> None:
-        if not self.is_ready:
-            return
-        if isinstance(event, SchemaChanged):
-            self.events.schema(event.version)
-        elif isinstance(event, IdentityChanged):
-            self._broadcast_id()
-        elif isinstance(event, VersionChanged):
-            self._broadcast_status()
-        else:
-            self.events.ballot(self.ballot())
-
-    def _broadcast_all(self) -> None:
-        self._broadcast_id()
-        self._broadcast_status()
-        self.events.schema(self.memtx.schema_version)
-        self.events.ballot(self.ballot())
-
-    def _broadcast_id(self) -> None:
-        identity = self.schema.identity
-        self.events.id(
-            id=self.memtx.replica_id,
-            instance_uuid=identity.instance_uuid,
-            instance_name=identity.instance_name,
-            replicaset_uuid=identity.replicaset_uuid,
-            replicaset_name=identity.replicaset_name,
-            cluster_name=identity.cluster_name,
-        )
-
-    def _broadcast_status(self) -> None:
-        is_ro = self.read_only.active or not self.is_ready
-        self.events.status(
-            is_ro=is_ro,
-            is_ro_cfg=self.options.read_only is True,
-            status=self.status,
-            dd_version=self.schema.identity.dd_version,
-        )
-        self.events.election(term=self.election.term, role="follower", is_ro=is_ro, leader=0)
-
-
-def settings_of(options: Options) -> Settings:
-    """What the journal's room takes of the options."""
-    settings = Settings(wal_dir=options.wal_dir, memtx_dir=options.memtx_dir, wal_mode=WalMode(options.wal_mode))
-    apply_settings(settings, options)
-    return settings
-
-
-def apply_settings(settings: Settings, options: Options) -> None:
-    """Those that may change while the node runs."""
-    settings.wal_max_size = options.wal_max_size
-    settings.wal_queue_max_size = options.wal_queue_max_size
-    settings.checkpoint_count = options.checkpoint_count
-    settings.checkpoint_interval = options.checkpoint_interval
-    settings.checkpoint_wal_threshold = options.checkpoint_wal_threshold
-    settings.snap_io_rate_limit = options.snap_io_rate_limit
-    settings.force_recovery = options.force_recovery
-    settings.too_long_threshold = options.too_long_threshold
-
-
-def schema_version(text: str) -> tuple[int, int, int]:
-    major, minor, patch = (int(part) for part in text.split("."))
-    return major, minor, patch
+        if changes.get("cluster_name"):
+            await set_cluster_name(self, changes["cluster_name"])
+        if changes.get("replicaset_name"):
+            await set_replicaset_name(self, changes["replicaset_name"])
+        await self.membership.reconfigure(changes)

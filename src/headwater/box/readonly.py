@@ -5,9 +5,20 @@ Several reasons may hold at once; one is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.errors import BoxError, Er, er
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignQueue:
+    """The queue of synchronous transactions belongs to another member: only that one may write."""
+
+    words: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What the error tells beside them."""
 
 
 class ReadOnly:
@@ -21,6 +32,8 @@ class ReadOnly:
         """It has not caught up with its replica set yet."""
         self.lost_rows = False
         """It waits for rows that it wrote itself and lost."""
+        self.queue: ForeignQueue | None = None
+        """Who else owns the queue."""
         self.listeners: list[Callable[[bool], None]] = []
         """Called with the new state when it changes."""
 
@@ -31,7 +44,15 @@ class ReadOnly:
         self.by_config = self.by_config if by_config is None else by_config
         self.is_orphan = self.is_orphan if is_orphan is None else is_orphan
         self.lost_rows = self.lost_rows if lost_rows is None else lost_rows
-        active = self.by_config or self.is_orphan or self.lost_rows
+        self._look()
+
+    def set_queue(self, queue: ForeignQueue | None) -> None:
+        """Another member owns the queue, or nobody, or we."""
+        self.queue = queue
+        self._look()
+
+    def _look(self) -> None:
+        active = self.by_config or self.is_orphan or self.lost_rows or self.queue is not None
         if active != self.active:
             self.active = active
             for listener in self.listeners:
@@ -40,6 +61,8 @@ class ReadOnly:
     @property
     def reason(self) -> str | None:
         """box.info.ro_reason"""
+        if self.queue is not None:
+            return "synchro"
         if self.by_config:
             return "config"
         if self.lost_rows:
@@ -53,11 +76,16 @@ class ReadOnly:
 
     def error(self) -> BoxError:
         plain = er(Er.READONLY)
+        more = self.queue.fields if self.queue is not None else {}
         return BoxError(
-            Er.READONLY, f"{plain.message} - {self._words()}", fields={**plain.fields, "reason": self.reason}
+            Er.READONLY, f"{plain.message} - {self.words}", fields={**plain.fields, "reason": self.reason, **more}
         )
 
-    def _words(self) -> str:
+    @property
+    def words(self) -> str:
+        """Of the reason that is told."""
+        if self.queue is not None:
+            return self.queue.words
         if self.by_config:
             return "box.cfg.read_only is true"
         if self.lost_rows:

@@ -27,12 +27,22 @@ _WAITS = Flag.WAIT_SYNC | Flag.WAIT_ACK
 class Replay:
     """One recovery, from the snapshot's first row to the last one of the journals."""
 
-    def __init__(self, schema: Schema, statements: Statements, election: Persistent, queue: SyncQueue) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        statements: Statements,
+        election: Persistent,
+        queue: SyncQueue,
+        *,
+        keep_waiting: bool = False,
+    ) -> None:
+        """`keep_waiting`: there are peers that will say what becomes of transactions at the end of the journal."""
         self.is_snapshot = True
         self._schema = schema
         self._statements = statements
         self._election = election
         self._queue = queue
+        self._keep_waiting = keep_waiting
         self._rows: list[Row] = []
         """Of the transaction that is being read."""
 
@@ -52,7 +62,9 @@ class Replay:
 
     def finish(self) -> None:
         """The files are read. What still waits for a quorum has none to wait for on a node alone."""
-        if self._queue.entries:
+        if self._queue.entries and self._keep_waiting:
+            log.info("%d transactions wait for word about their quorum", len(self._queue.entries))
+        elif self._queue.entries:
             log.warning(
                 "%d transactions at the end of the journal have no word about their quorum; they are kept",
                 len(self._queue.entries),

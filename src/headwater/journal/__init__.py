@@ -9,7 +9,7 @@ from headwater.journal.checkpoint import CheckpointDaemon, Checkpointer
 from headwater.journal.gc import Checkpoint, Consumer, Gc
 from headwater.journal.journal import Journal
 from headwater.journal.lock import lock_directories
-from headwater.journal.recovery import Progress, Recovered, Recovery, open_writer
+from headwater.journal.recovery import Progress, Recovered, Recovery, Whereabouts, open_writer
 from headwater.journal.settings import Settings, WalMode
 from headwater.journal.snapshot import SystemRow
 
@@ -28,6 +28,7 @@ __all__ = [
     "SystemRow",
     "Waiter",
     "WalMode",
+    "Whereabouts",
     "lock_directories",
     "open_writer",
 ]

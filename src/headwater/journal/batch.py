@@ -13,6 +13,14 @@ Waiter = Callable[[BoxError | None], object]
 """Told None when what it waits for is written, an error when that was undone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot in the log between two batches: what lies before it is written."""
+
+    path: str
+    offset: int
+
+
 @dataclass(slots=True, eq=False)
 class Batch:
     rows: bytes
@@ -32,6 +40,8 @@ class Batch:
     waiters: list[Waiter] = field(default_factory=list)
     dead: bool = False
     """An earlier one failed: this one is undone already, whatever the worker says of it."""
+    place: Place | None = None
+    """Behind it, once it is written."""
 
     @property
     def vclock(self) -> VClock:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -43,8 +43,10 @@ class Checkpointer:
         instance_uuid: UUID,
         space_ids: Callable[[], Sequence[int]],
         system_rows: Callable[[], Sequence[SystemRow]] = tuple,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`space_ids`: all spaces whose tuples are kept, that is not temporary, in ascending order.
+        `before`: waits until nothing is in the store that may still be taken back.
         `system_rows`: raft and queue state, written between the system spaces and the others (2.11.4 and later)."""
         self.in_progress = False
         self._world = world
@@ -55,6 +57,7 @@ class Checkpointer:
         self._instance_uuid = instance_uuid
         self._space_ids = space_ids
         self._system_rows = system_rows
+        self._before = before
         self._worker: Worker | None = None
 
     async def make(self) -> VClock:
@@ -71,6 +74,8 @@ class Checkpointer:
         return vclock
 
     async def _make(self) -> VClock:
+        if self._before is not None:
+            await self._before()
         # From here to the first await of rotate() nothing else runs: view, vclock and the seam of the log agree.
         views, sources = self._picture()
         vclock = prepared_vclock(self._memtx)

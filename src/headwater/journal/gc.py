@@ -49,6 +49,8 @@ class Gc:
         """Rows after this are on the disk."""
         self.checkpoints: list[Checkpoint] = []
         """Oldest first."""
+        self._superseded: list[VClock] = []
+        """Snapshots of a life before."""
         self._consumers: dict[str, Consumer] = {}
         self._pauses: set[str] = set()
 
@@ -76,11 +78,18 @@ class Gc:
 
         return release
 
+    def supersede(self, vclock: VClock) -> None:
+        """A snapshot of a life before a rebootstrap: no log leads on from it. It goes when there is a new one."""
+        self._superseded.append(vclock)
+
     # ---- consumers
 
     @property
     def consumers(self) -> Iterator[Consumer]:
         yield from self._consumers.values()
+
+    def consumer(self, name: str) -> Consumer | None:
+        return self._consumers.get(name)
 
     def register(self, name: str, vclock: VClock) -> Consumer:
         """A consumer from this vclock on; one that is known goes back to the smaller of both (gc_consumer_register)."""
@@ -133,7 +142,7 @@ class Gc:
         (gc_run_cleanup). None while paused or when there is nothing to keep yet."""
         if self._pauses or not self.checkpoints:
             return None
-        dropped: list[VClock] = []
+        dropped, self._superseded = self._superseded, []
         while len(self.checkpoints) > max(1, self.checkpoint_count) and not self.checkpoints[0].pins:
             dropped.append(self.checkpoints.pop(0).vclock)
         needed = self.checkpoints[0].vclock.copy()

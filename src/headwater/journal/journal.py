@@ -17,7 +17,7 @@ from headwater.errors import BoxError, Er, SystemError_, XlogError, er
 from headwater.journal.batch import Batch, Waiter, vclock_of
 from headwater.journal.gc import Gc
 from headwater.journal.settings import Settings, WalMode
-from headwater.journal.writer import LogWriter
+from headwater.journal.writer import LogEntry, LogWriter, Written
 from headwater.kernels import Memtx
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
@@ -44,6 +44,9 @@ class Journal:
         """Called after an undo, before the waiters: transactions that read what is gone, events, watchers."""
         self.on_threshold: Callable[[], object] | None = None
         """The log has grown beyond `checkpoint_wal_threshold`."""
+        self.hold: Callable[[], int | None] = lambda: None
+        """Undo from this position on is kept, although its rows are written: synchronous transactions that wait for
+        their quorum. None: nothing waits."""
         self._world = world
         self._memtx = memtx
         self._settings = settings
@@ -59,6 +62,8 @@ class Journal:
         """Of the batch that gathers."""
         self._prepared_end = memtx.undo_end
         """Undo position after the newest batch."""
+        self._written_end = memtx.undo_end
+        """Undo position after the newest batch that is written."""
         self._flush_is_due = False
         self._room_waiters: list[Callable[[], object]] = []
         self._threshold_told = False
@@ -75,8 +80,9 @@ class Journal:
         self._memtx.rows_enabled = writer is not None
         self._memtx.undo_enabled = True
         self._lsns = self._memtx.vclock
-        self._prepared_end = self._memtx.undo_end
+        self._prepared_end = self._written_end = self._memtx.undo_end
         self.tail_size = tail_size
+        self.place = None if writer is None else writer.first_place
         if writer is not None:
             self._worker = self._world.worker("wal")
 
@@ -118,6 +124,20 @@ class Journal:
         await settled.wait()
         if answer[0] is not None:
             raise answer[0]
+
+    # ---- what waits for a quorum
+
+    def release(self) -> None:
+        """`hold` has moved."""
+        held = self.hold()
+        self._memtx.confirm_to(self._written_end if held is None else min(held, self._written_end))
+
+    def take_back(self, position: int) -> None:
+        """A quorum was not reached: undo everything from here on. It is all written; its rows and LSNs stay."""
+        assert not self._in_flight, "what is undone must be written"
+        assert not self._memtx.rows_pending, "what is undone must be written"
+        self._memtx.rollback_to(position)
+        self._prepared_end = self._written_end = self._memtx.undo_end
 
     # ---- back-pressure
 
@@ -192,31 +212,33 @@ class Journal:
             self._tell(waiters, None)
 
     def _confirm_quietly(self) -> None:
-        self._prepared_end = self._memtx.undo_end
-        self._memtx.confirm_to(self._prepared_end)
+        self._prepared_end = self._written_end = self._memtx.undo_end
+        self.release()
         if self._writer is None:
             self._lsns = self._memtx.vclock
 
     # ---- what comes back
 
-    def _completed(self, batch: Batch, size: int | None, error: BaseException | None) -> None:
+    def _completed(self, batch: Batch, written: Written | None, error: BaseException | None) -> None:
         if batch.dead:
             return
-        if error is not None or size is None:
+        if error is not None or written is None:
             self._failed(batch, error)
         else:
-            self._written(batch, size)
+            self._written(batch, written)
         if self._waiters or self._memtx.rows_pending:
             self._flush()
         self._tell_room()
 
-    def _written(self, batch: Batch, size: int) -> None:
+    def _written(self, batch: Batch, written: Written) -> None:
         assert self._in_flight[0] is batch
         self._in_flight.popleft()
         self._in_flight_bytes -= len(batch.rows)
         self._lsns = batch.lsns
-        self.tail_size += size
-        self._memtx.confirm_to(batch.undo_end)
+        self.tail_size += written.size
+        self.place = batch.place = written.place
+        self._written_end = batch.undo_end
+        self.release()
         assert self._writer is not None
         if (removed := self._writer.take_removed()) is not None:
             self._rows_removed(removed)
@@ -332,7 +354,18 @@ class Journal:
 
     def files(self) -> list[str]:
         """Paths of the log files in the directory, oldest first, the open one last."""
-        return [] if self._writer is None else [entry.path for entry in self._writer.files]
+        return [entry.path for entry in self.entries]
+
+    @property
+    def entries(self) -> tuple[LogEntry, ...]:
+        """The log files in the directory with the vclocks at which they begin, oldest first. The newest may have come
+        a moment before the first of its rows is known to be written."""
+        return () if self._writer is None else self._writer.files
+
+    @property
+    def is_written(self) -> bool:
+        """Is there a log (wal_mode is not none)?"""
+        return self._writer is not None
 
 
 def as_box_error(error: BaseException, doing: str) -> BoxError:

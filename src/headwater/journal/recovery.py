@@ -16,7 +16,7 @@ from headwater.errors import BoxError, Er, SystemError_, XlogError, XlogGapError
 from headwater.journal.batch import prepared_vclock
 from headwater.journal.damage import Tail
 from headwater.journal.feed import Feed, Stretch
-from headwater.journal.files import find_logs, find_snapshots
+from headwater.journal.files import Found, find_logs, find_snapshots
 from headwater.journal.settings import Settings, WalMode
 from headwater.journal.writer import LogEntry, LogWriter, OpenEnd
 from headwater.kernels import DuplicateKey, Memtx
@@ -41,6 +41,15 @@ class Progress:
     rows: int = 0
     bytes_done: int = 0
     bytes_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """What the heads of the files tell, before a row is read."""
+
+    instance_uuid: UUID
+    vclock: VClock
+    """The rows go at least so far."""
 
 
 @dataclass(slots=True)
@@ -78,10 +87,8 @@ class Recovery:
         instance_uuid: UUID | None = None,
         snapshot_done: Callable[[], None] | None = None,
         progress: Callable[[Progress], None] | None = None,
-        instance_found: Callable[[UUID], None] | None = None,
     ) -> None:
-        """`instance_uuid`: what the files must be of, if it is known. `instance_found`: told whose they are, before
-        the first row. `snapshot_done`: called when every row of the
+        """`instance_uuid`: what the files must be of, if it is known. `snapshot_done`: called when every row of the
         snapshot is applied. BoxError from `apply_row` ends the recovery, or with `force_recovery` loses that row."""
         self.progress = Progress()
         self._world = world
@@ -91,41 +98,74 @@ class Recovery:
         self._instance_uuid = instance_uuid
         self._snapshot_done = snapshot_done
         self._tell = progress or (lambda progress: None)
-        self._instance_found = instance_found
+        self._worker: Worker | None = None
+        self._snapshots = Found([])
+        self._logs = Found([])
         self._force = settings.force_recovery
         self._in_transaction = False
         """The rows so far end in the middle of a transaction, of which `apply_row` has got some."""
         self._last_row = 0
         """LSN of the row looked at last, for messages."""
 
+    async def look(self) -> Whereabouts | None:
+        """Whose files these are, and how far they go at least. None if there is nothing to recover: no snapshot, no
+        log."""
+        self._worker = self._worker or self._world.worker("recovery")
+        try:
+            return await self._look(self._worker)
+        except BaseException as error:
+            self._close()
+            if isinstance(error, OSError):
+                raise self._unreadable(error) from None
+            raise
+
+    async def _look(self, worker: Worker) -> Whereabouts | None:
+        disk, settings = self._world.disk, self._settings
+        snapshots = await worker.run(lambda: find_snapshots(disk, settings.memtx_dir, self._instance_uuid, self._force))
+        newest = snapshots.newest
+        if newest is None:
+            if await worker.run(lambda: find_logs(disk, settings.wal_dir, None, self._force).files):
+                raise er(Er.MISSING_SNAPSHOT)
+            self._close()
+            return None
+        uuid = self._check_uuid(newest)
+        self._snapshots = snapshots
+        self._logs = await worker.run(lambda: find_logs(disk, settings.wal_dir, uuid, self._force))
+        needed = after(self._logs.files, newest.vclock)
+        last = needed[-1].vclock if needed and needed[-1].signature > newest.signature else newest.vclock
+        return Whereabouts(uuid, last)
+
     async def run(self) -> Recovered | None:
-        """None if there is nothing to recover: no snapshot, no log."""
-        worker = self._world.worker("recovery")
+        """None if there is nothing to recover."""
         undo, self._memtx.undo_enabled = self._memtx.undo_enabled, False
         rows, self._memtx.rows_enabled = self._memtx.rows_enabled, False
         try:
-            return await self._run(worker)
+            if self._snapshots.newest is None and await self.look() is None:
+                return None
+            assert self._worker is not None
+            return await self._run(self._worker)
         except OSError as error:
-            raise SystemError_.of(f"recovery: cannot read '{error.filename or self.progress.path}'", error) from None
+            raise self._unreadable(error) from None
         finally:
             self._memtx.undo_enabled = undo
             self._memtx.rows_enabled = rows
-            worker.close()
+            self._close()
 
-    async def _run(self, worker: Worker) -> Recovered | None:
-        disk, settings = self._world.disk, self._settings
-        found = await worker.run(lambda: find_snapshots(disk, settings.memtx_dir, self._instance_uuid, self._force))
-        if found.newest is None:
-            if await worker.run(lambda: find_logs(disk, settings.wal_dir, None, self._force).files):
-                raise er(Er.MISSING_SNAPSHOT)
-            return None
-        uuid = self._check_uuid(found.newest)
-        if self._instance_found is not None:
-            self._instance_found(uuid)
-        logs = await worker.run(lambda: find_logs(disk, settings.wal_dir, uuid, self._force))
+    def _unreadable(self, error: OSError) -> SystemError_:
+        return SystemError_.of(f"recovery: cannot read '{error.filename or self.progress.path}'", error)
+
+    def _close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    async def _run(self, worker: Worker) -> Recovered:
+        found, logs = self._snapshots, self._logs
+        assert found.newest is not None
+        uuid = found.newest.meta.instance_uuid
         needed = list(after(logs.files, found.newest.vclock))
         self._check_chain(found.newest, needed)
-        self._count_bytes(disk, [found.newest, *needed])
+        self._count_bytes(self._world.disk, [found.newest, *needed])
         log.info("recovery start: instance uuid %s", uuid)
         await self._snapshot(worker, found.newest)
         recovered = Recovered(uuid, found.newest.vclock, found.files, logs.files)

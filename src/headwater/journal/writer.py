@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headwater.errors import Er, XlogError, er
-from headwater.journal.batch import vclock_of
+from headwater.journal.batch import Place, vclock_of
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
 from headwater.world import Disk, File
@@ -39,6 +39,16 @@ class LogEntry:
     path: str
     vclock: VClock
     """The node's when the file was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a batch."""
+
+    size: int
+    """Bytes that it takes."""
+    place: Place
+    """Behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +113,8 @@ class LogWriter:
 
     # ---- what the loop asks for
 
-    def write(self, rows: bytes, ends: Sequence[int], after: Sequence[int]) -> int:
-        """Append one batch, which leads to the vclock `after` (by replica id); the size that it takes. OSError or
+    def write(self, rows: bytes, ends: Sequence[int], after: Sequence[int]) -> Written:
+        """Append one batch, which leads to the vclock `after` (by replica id). OSError or
         XlogError if that failed; CASCADE_ROLLBACK if one before it did."""
         self._refuse_while_failed()
         while True:
@@ -121,7 +131,7 @@ class LogWriter:
                 raise
             else:
                 self._lsns = after
-                return size
+                return Written(size, Place(self._path, self._size))
 
     def take_removed(self) -> VClock | None:
         """Vclock before which rows were removed to make space, once. May be called from the loop."""
@@ -129,6 +139,12 @@ class LogWriter:
             return None
         removed, self._removed = self._removed, None
         return removed
+
+    @property
+    def first_place(self) -> Place | None:
+        """Where the last run ended, as long as nothing is written behind it; None if its files are closed."""
+        end = self._append_to or self._open_end
+        return None if end is None else Place(end.path, end.size)
 
     @property
     def _vclock(self) -> VClock:

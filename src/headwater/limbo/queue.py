@@ -1,7 +1,7 @@
-"""The queue of synchronous transactions, as the files tell it (seed 002; txn_limbo.c).
+"""The queue of synchronous transactions, as the files and the owner's stream tell it (seed 002; txn_limbo.c).
 
-While a journal is read, a transaction that was waiting for its quorum may still be taken back by a ROLLBACK or a
-PROMOTE further on. Until then its undo is kept, and that of everything behind it.
+A transaction that waits for its quorum may still be taken back by a ROLLBACK or a PROMOTE further on. Until then its
+undo is kept, and that of everything behind it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ class Entry:
     """It needs a quorum itself; otherwise it only waits for those before it."""
     undo_begin: int
     """Position in the undo queue before its first change."""
+    since: float = 0.0
+    """Monotonic time at which it came."""
+    size: int = 0
+    """Bytes of its rows."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,25 @@ class SyncQueue:
     confirmed: dict[int, int] = field(default_factory=dict)
     """By owner: the last LSN that is confirmed."""
     entries: deque[Entry] = field(default_factory=deque)
+    confirm_lag: float = 0.0
+    """How long the last confirmed one has waited."""
+
+    @property
+    def held(self) -> int | None:
+        """Undo from this position on must be kept; None: nothing waits."""
+        return self.entries[0].undo_begin if self.entries else None
+
+    def lost(self, undo_end: int) -> None:
+        """The journal failed: what began behind this position in the undo queue was never written."""
+        while self.entries and self.entries[-1].undo_begin >= undo_end:
+            self.entries.pop()
+
+    def clear(self) -> None:
+        """As of a node that has nothing."""
+        self.owner = self.term = 0
+        self.confirmed = {}
+        self.entries.clear()
+        self.confirm_lag = 0.0
 
     def restore(self, request: Synchro) -> None:
         """The PROMOTE row of a snapshot: the state itself (box.cc, apply_initial_join_row)."""
@@ -49,25 +72,27 @@ class SyncQueue:
             self.owner = replica_id
         self.entries.append(entry)
 
-    def process(self, request: Synchro) -> int | None:
+    def process(self, request: Synchro, now: float = 0.0) -> int | None:
         """A row about the queue. The undo position to roll back to, if it takes something back."""
         if request.type == Type.RAFT_CONFIRM:
-            self._confirm(request.queue_owner_id, request.lsn)
+            self._confirm(request.queue_owner_id, request.lsn, now)
             return None
         if request.type == Type.RAFT_ROLLBACK:
             return self._rollback(request.lsn)
-        self._confirm(request.queue_owner_id, request.lsn)
+        self._confirm(request.queue_owner_id, request.lsn, now)
         undo = self._rollback(request.lsn + 1)
         self.term = request.term
         self.owner = request.origin_id if request.type == Type.RAFT_PROMOTE else 0
         return undo
 
-    def _confirm(self, owner: int, lsn: int) -> None:
+    def _confirm(self, owner: int, lsn: int, now: float) -> None:
         """Everything up to `lsn` is final, and what only waited behind it."""
         if owner:
             self.confirmed[owner] = max(lsn, self.confirmed.get(owner, 0))
         while self.entries and (not self.entries[0].is_sync or self.entries[0].lsn <= lsn):
-            self.entries.popleft()
+            entry = self.entries.popleft()
+            if entry.is_sync and entry.since:
+                self.confirm_lag = now - entry.since
 
     def _rollback(self, lsn: int) -> int | None:
         """From the first synchronous one with this LSN or a later one, everything goes, newest first."""

@@ -28,6 +28,8 @@ ISOLATION_LEVELS = ("default", "read-committed", "read-confirmed", "best-effort"
 
 SCHEMA_VERSIONS = ("2.3.1", "2.11.5", "3.8.0")
 
+CONFLICT_POLICIES = ("stop", "skip", "last_write_wins")
+
 _QUOTA_MAX = 0xFFFFFFFF * 1024
 """small/quota.h: QUOTA_MAX is QUOTA_UNIT_SIZE * UINT32_MAX."""
 
@@ -109,6 +111,14 @@ def read_only(value: bool | str) -> str | None:
     if isinstance(value, bool) or value == "unless_bootstrap":
         return None
     return "the value must be a boolean or the string 'unless_bootstrap'"
+
+
+def conflict_policy(value: str) -> str | None:
+    """A ready policy, or where a function is to be found."""
+    module, colon, function = value.partition(":")
+    if value in CONFLICT_POLICIES or (module and colon and function.isidentifier()):
+        return None
+    return "must be one of " + ", ".join(CONFLICT_POLICIES) + ", or module:function"
 
 
 def log_level(value: str | int) -> str | None:

@@ -18,8 +18,8 @@ _POOL = "one thread serves all connections, one writes the journal"
 _ARENA = "tuples are allocated another way"
 _VINYL = "there is no vinyl engine; spaces of it are refused by name"
 _FEEDBACK = "Headwater reports to nobody"
-_SYNC = "synchronous replication and its quorum are not built yet"
-_ELECTION = "elections are not built yet"
+_SYNC = "this node follows synchronous writes of others and makes none itself"
+_ELECTION = "this node follows leaders that others elect, and does not vote"
 _IGNORED = Support.IGNORED
 _REFUSED = Support.REFUSED
 
@@ -198,7 +198,7 @@ class Synchronous:
         "Threads that read from peers.",
         yaml="replication.threads",
         support=_IGNORED,
-        why=_SYNC,
+        why="one thread reads from all peers",
         check=checks.between(1, 1000, "must be greater than 0, less than or equal to 1000"),
     )
     replication_synchro_quorum: Any = setting(
@@ -214,13 +214,11 @@ class Synchronous:
     )
     replication_synchro_timeout: float = setting(
         5,
-        "How long a synchronous write waits for them.",
+        "How long a snapshot waits for synchronous writes of others that have no quorum yet.",
         whole=False,
         unit=Unit.SECONDS,
         dynamic=True,
         yaml="replication.synchro_timeout",
-        support=_IGNORED,
-        why=_SYNC,
         check=checks.positive("the value must be greater than zero"),
     )
     replication_synchro_queue_max_size: int = setting(

@@ -94,6 +94,15 @@ class Replication:
         dynamic=True,
         yaml="replication.skip_conflict",
     )
+    replication_conflict: str = setting(
+        "stop",
+        """What becomes of a row of a peer that does not fit: `stop` replication, `skip` it, `last_write_wins`, or a
+        function of a Python module that decides, `module:function` (docs/replication.md).""",
+        dynamic=True,
+        support=Support.OURS,
+        yaml="headwater.replication_conflict",
+        check=checks.conflict_policy,
+    )
     bootstrap_strategy: str = setting(
         "auto",
         "How a new replica set is created.",

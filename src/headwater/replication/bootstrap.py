@@ -43,8 +43,8 @@ def score(ballot: Ballot) -> int:
 
 
 def choose(candidates: Iterable[Candidate]) -> Candidate | None:
-    """The best score; among equals the greater vclock; among those the lower UUID. Every node that sees the same ballots
-    chooses the same one."""
+    """The best score; among equals the greater vclock; among those the lower UUID. Every node that sees the same
+    ballots chooses the same one."""
     best: Candidate | None = None
     for candidate in sorted(candidates, key=lambda each: each.uuid.int):
         if best is None or _beats(candidate.ballot, best.ballot):
@@ -59,9 +59,9 @@ def _beats(one: Ballot, other: Ballot) -> bool:
 
 
 def _ahead(one: Ballot, other: Ballot) -> bool:
-    """Has it seen more? Vclocks that cannot be compared count as such (vclock_compare_ignore0: undefined is greater)."""
+    """Has it seen more? Vclocks that cannot be compared count so (vclock_compare_ignore0: undefined is more)."""
     order = VClock(one.vclock).compare(VClock(other.vclock), ignore0=True)
-    return order in (Order.GREATER, Order.INCOMPARABLE)
+    return order in (Order.GREATER, Order.CONCURRENT)
 
 
 def named_leader(candidates: Iterable[Candidate], named: str) -> Candidate | None:
@@ -99,7 +99,9 @@ def strangers(candidates: Sequence[Candidate], total: int) -> list[UUID]:
 
 def rejoin_from(local: VClock, candidates: Iterable[Candidate]) -> Candidate | None:
     """Whom to join anew, if every peer has removed rows that we lack; None if one of them can still feed us, or if we
-    have rows that they have not (replicaset_needs_rejoin). The most advanced one is taken."""
+    have rows that they have not (replicaset_needs_rejoin). The most advanced one is taken. Rows of component 0, which
+    peers never have, do not count."""
+    local = local.copy(ignore0=True)
     best: Candidate | None = None
     for candidate in candidates:
         ballot = candidate.ballot

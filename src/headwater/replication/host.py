@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from headwater.wire.xrow import Row
 from headwater.world import World
 
 if TYPE_CHECKING:
+    from headwater.replication.conflict import Judge
     from headwater.replication.consumers import Consumers
     from headwater.replication.replicaset import Replicaset
     from headwater.replication.ship import Ship
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 class Statements(Protocol):
     """`box.execute.Statements`, as far as rows of peers go through it."""
 
-    def apply(self, rows: Sequence[Row]) -> None:
-        """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError)."""
+    def apply(self, rows: Sequence[Row], judge: Judge | None = None) -> None:
+        """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError). `judge`
+        has a say about each row."""
 
     def recover(self, rows: Sequence[Row], source: Source) -> None:
         """Rows of a join (SNAPSHOT, later XLOG) that the compiled path left. They write no row. Their undo stays until
@@ -86,12 +88,22 @@ class Host(Protocol):
     def ballot(self) -> Ballot: ...
 
     def register(self, uuid: UUID, name: str) -> Awaitable[None]:
-        """Give this instance an id: a row in `_cluster`, or the name in the row that it has. Returns when it is written;
-        BoxError as a client would get it (READONLY, REPLICA_MAX, WAL_IO, INSTANCE_NAME_DUPLICATE)."""
+        """Give this instance an id: a row in `_cluster`, or the name in the row that it has. Returns when it is
+        written; BoxError as a client would get it (READONLY, REPLICA_MAX, WAL_IO, INSTANCE_NAME_DUPLICATE)."""
+
+    def apply_synchro(self, row: Row) -> Awaitable[None]:
+        """CONFIRM, ROLLBACK, PROMOTE or DEMOTE of a peer: the queue knows, and the row is prepared. What it takes back
+        is waited for."""
+
+    def take_raft(self, row: Row) -> None:
+        """A RAFT message of the peer with the id `row.replica_id`."""
 
     def picture(self) -> Sequence[int]:
-        """Ids of the spaces that a JOIN sends, ascending, sequences stored: neither local nor temporary ones. The view is
-        opened right after, in the same turn."""
+        """Ids of the spaces that a JOIN sends, ascending, sequences stored: neither local nor temporary ones. The view
+        is opened right after, in the same turn."""
+
+    def collect_garbage(self) -> Awaitable[None]:
+        """Remove the files that nobody needs any more (`Checkpointer.collect`)."""
 
     def followed(self, error: Exception | None) -> None:
         """A batch of an applier was written, or could not be: told once for each failed batch, so that every applier
@@ -99,6 +111,3 @@ class Host(Protocol):
 
     def vclock_moved(self) -> None:
         """Rows of peers were written: waits for vclocks look again."""
-
-
-VClockMap = Mapping[int, int]

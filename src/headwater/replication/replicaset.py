@@ -1,4 +1,5 @@
-"""The members of the set as this node sees them: who they are, who feeds us, whom we feed (replication.h, struct replica)."""
+"""The members of the set as this node sees them: who they are, who feeds us, whom we feed (replication.h,
+struct replica)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from uuid import UUID
 
 if TYPE_CHECKING:
     from headwater.replication.applier import Applier
+    from headwater.replication.guests import Guest
     from headwater.replication.relay import Relay
 
 
@@ -22,15 +24,18 @@ class Replica:
     name: str = ""
     is_anon: bool = False
     """It follows us and wants no id."""
+    is_self: bool = False
     applier: Applier | None = None
     """It feeds us: it is in `box.cfg.replication`."""
     relay: Relay | None = None
     """We feed it, or did since we started: then the relay is stopped and tells why."""
+    guest: Guest | None = None
+    """Its connection to us, whatever it asks on it: there is only one (has_incoming_connection)."""
 
     @property
     def is_orphaned(self) -> bool:
         """Nothing is left that it stands for: it can be forgotten."""
-        return not self.id and self.applier is None and self.relay is None
+        return not (self.id or self.is_self or self.applier or self.relay or self.guest)
 
 
 class Replicaset:

@@ -53,6 +53,8 @@ class Upstreams:
         self._news: Event = host.world.tasks.event()
         self._tried: set[str] = set()
         """Addresses that have answered or failed since the last `connect`."""
+        self._is_connecting = False
+        """Then duplicates are an error of the configuration, found when all have answered."""
 
     # ---- what an applier tells ------------------------------------------------------------------------
 
@@ -73,6 +75,8 @@ class Upstreams:
         if replica.applier is applier:
             return
         if replica.applier is not None and replica.applier in self.appliers:
+            if self._is_connecting:
+                return
             log.error(
                 "duplicate connection to the same replica: instance uuid %s, addr1 %s, addr2 %s",
                 applier.uuid,
@@ -109,6 +113,11 @@ class Upstreams:
                 out.append(Candidate(applier.uuid, ballot_of(applier), applier.uri.address))
         return out
 
+    @staticmethod
+    def tells_leader(applier: Applier) -> bool:
+        """Does its ballot say whom it chose?"""
+        return applier.version >= TELLS_LEADER
+
     def applier_of(self, uuid: UUID) -> Applier | None:
         return next((applier for applier in self.appliers if applier.uuid == uuid), None)
 
@@ -117,7 +126,9 @@ class Upstreams:
         booted = any(candidate.ballot.is_booted for candidate in self.candidates())
         return Stage.JOIN if booted else Stage.BOOTSTRAP
 
-    async def connect(self, uris: Sequence[Uri], *, is_new: bool, is_enough: Callable[[], bool] = lambda: False) -> None:
+    async def connect(
+        self, uris: Sequence[Uri], *, is_new: bool, is_enough: Callable[[], bool] = lambda: False
+    ) -> None:
         """Connect to these and to no others; those that follow already go on. `is_new`: this node has no data, so it
         must not go on before enough have answered; ER_CFG if they do not in `replication_connect_timeout`. `is_enough`:
         no more connections are needed."""
@@ -128,6 +139,7 @@ class Upstreams:
             self.sync_quorum = 0
             return
         log.info("connecting to %d replicas", len(uris))
+        self._is_connecting = True
         try:
             async with self._host.world.tasks.timeout(self._host.options.replication_connect_timeout):
                 while not (is_enough() or self._is_connected(is_new)):
@@ -135,6 +147,8 @@ class Upstreams:
                     await self._news.wait()
         except TimeoutError:
             log.debug("no more waiting for connections")
+        finally:
+            self._is_connecting = False
         self._judge(is_new)
 
     def _keep(self, uris: Sequence[Uri]) -> None:
@@ -142,7 +156,11 @@ class Upstreams:
         wanted = {str(uri): uri for uri in uris}
         if len(wanted) < len(uris):
             raise er(Er.CFG, "replication", "duplicate connection to the same replica")
-        kept = {str(one.uri): one for one in self.appliers if one.state in _FOLLOWING and wanted.get(str(one.uri)) == one.uri}
+        kept = {
+            str(one.uri): one
+            for one in self.appliers
+            if one.state in _FOLLOWING and wanted.get(str(one.uri)) == one.uri
+        }
         for applier in self.appliers:
             if applier not in kept.values():
                 applier.stop()
@@ -158,6 +176,8 @@ class Upstreams:
         """replicaset_is_connected"""
         total = len(self.appliers)
         connected = len(self.candidates())
+        if is_new and self._host.options.bootstrap_strategy == "supervised":
+            return False
         if connected == total:
             return True
         stage = self.stage() if is_new else Stage.RECOVERY
@@ -172,7 +192,9 @@ class Upstreams:
         return connected >= quorum and len(self._tried) == total
 
     def _is_hopeless(self, applier: Applier) -> bool:
-        return applier.state in (_S.STOPPED, _S.OFF) and not self.is_self(applier)
+        """One that has not begun yet is OFF, too."""
+        is_tried = str(applier.uri) in self._tried
+        return is_tried and applier.state in (_S.STOPPED, _S.OFF) and not self.is_self(applier)
 
     def _judge(self, is_new: bool) -> None:
         """Enough? replicaset_connect, after the wait."""
@@ -212,7 +234,9 @@ class Upstreams:
         """Who did not answer, and why, as far as it is known."""
         answered = {candidate.uuid for candidate in self.candidates()}
         words = [
-            f"{applier.uri}: {applier.error or 'no answer'}" for applier in self.appliers if applier.uuid not in answered
+            f"{applier.uri}: {applier.error or 'no answer'}"
+            for applier in self.appliers
+            if applier.uuid not in answered
         ]
         return "; ".join(words)
 
@@ -224,6 +248,10 @@ class Upstreams:
                 raise er(Er.CANT_CHECK_BOOTSTRAP_LEADER)
             self._news.clear()
             await self._news.wait()
+
+    def wake(self) -> None:
+        """What `is_enough` says may be another thing now."""
+        self._news.set()
 
     # ---- following ------------------------------------------------------------------------------------
 
@@ -245,7 +273,8 @@ class Upstreams:
     def synced(self) -> int:
         """Those that follow closely; one that leads to ourselves counts, too."""
         return sum(
-            applier.state is _S.FOLLOW or (applier.state is _S.OFF and self.is_self(applier)) for applier in self.appliers
+            applier.state is _S.FOLLOW or (applier.state is _S.OFF and self.is_self(applier))
+            for applier in self.appliers
         )
 
     @property
@@ -297,5 +326,3 @@ def ballot_of(applier: Applier) -> Ballot:
     if applier.version < TELLS_BOOTED and ballot.is_ro and not any(ballot.vclock.values()):
         return replace(ballot, is_booted=False)
     return ballot
-
-

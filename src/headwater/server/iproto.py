@@ -66,6 +66,11 @@ class IprotoServer:
     def _session(self) -> Session:
         return Session(self)
 
+    def renew_users(self) -> None:
+        """The store begins anew while the node starts: nobody can have logged in."""
+        for session in self.sessions.values():
+            session.user = self.box.schema.users.guest
+
     def next_id(self) -> int:
         self._last_id += 1
         return self._last_id

@@ -33,7 +33,7 @@ from headwater.store.spacedef import unsupported
 from headwater.store.triggers import BEFORE_TRIGGERS, TRIGGERS
 from headwater.store.users import User, Users
 from headwater.store.views import SystemView
-from headwater.typing import IndexId, IteratorType, SpaceId
+from headwater.typing import VCLOCK_MAX, IndexId, IteratorType, SpaceId
 from headwater.wire.msgpack import pack
 
 
@@ -91,6 +91,31 @@ class Schema:
         if space.kernel is not None:
             space.kernel.set_format(space.format.kernel())
         self.put_space(space)
+
+    def clear(self) -> None:
+        """Forget every row, in the store too, as if none had ever come: a join begins, perhaps anew. Who listens, and
+        what this node calls itself, stays."""
+        memtx = self.memtx
+        memtx.confirm_to(memtx.undo_end)
+        memtx.take_rows()
+        for space in self.spaces.values():
+            if space.kernel is not None:
+                memtx.remove_space(space.id)
+        memtx.replica_id = 0
+        for replica_id in range(VCLOCK_MAX):
+            memtx.set_lsn(replica_id, 0)
+        mine = self.identity
+        self.identity = Identity(mine.instance_uuid, mine.instance_name)
+        for known in (self.spaces, self.functions, self.sequences, self._space_names, self._function_names):
+            known.clear()
+        self.cluster = Cluster()
+        self.collations = Collations()
+        self.is_configured = False
+        self._deferred = None
+        self._feeding = True
+        self.access = AccessControl(self._find_access)
+        for stub in system.STUBS:
+            self._add_stub(stub)
 
     # ---- looking up -----------------------------------------------------------------------------------
 

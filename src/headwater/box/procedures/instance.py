@@ -36,7 +36,7 @@ def gc(ctx: Context) -> dict[str, Any]:
 
 
 def replication_anon(ctx: Context) -> dict[str, Any]:
-    return {}
+    return info.replication_anon(ctx.host)
 
 
 def vinyl(ctx: Context) -> dict[str, Any]:
@@ -79,7 +79,7 @@ async def _reconfigure(ctx: Context, planned: dict[str, Any]) -> None:
         options.assign(before)
         raise
     for name, value in changes.items():
-        shown = [str(uri) for uri in addresses(value)] if name == "listen" else value
+        shown = [str(uri) for uri in addresses(value)] if name in ("listen", "replication") else value
         log.info("set '%s' configuration option to %s", name, json.dumps(shown))
 
 
