@@ -106,7 +106,9 @@ class Applier:
     def start(self) -> None:
         """Connect, and go on until `stop`."""
         assert self._fiber is None, "it is running"
-        self._fiber = self._host.world.tasks.spawn(self._run(), f"applier/{self.uri}")
+        self._become(_S.CONNECT, is_told_from_outside=True)
+        if self.state is _S.CONNECT:
+            self._fiber = self._host.world.tasks.spawn(self._run(), f"applier/{self.uri}")
 
     def stop(self) -> None:
         """At once, whatever it is doing. It may be started again."""
@@ -270,7 +272,8 @@ class Applier:
     async def _connect(self) -> None:
         """applier_connect"""
         self._following = None
-        self._become(_S.CONNECT)
+        if self.state is not _S.CONNECT:
+            self._become(_S.CONNECT)
         connection = await login.connect(self._host.world, self.uri, self._patience)
         connection.channel.on_end = self._news.set
         self._connection = connection
