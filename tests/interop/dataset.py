@@ -36,8 +36,10 @@ EMPTIED, LOCAL, TEMPORARY, BIG, WORDS, TYPES, KINDS, AUTO = 652, 650, 651, 653, 
 
 
 def define(connection: iproto.Connection) -> None:
+    width = len(connection.select(280, [304], iterator=iproto.EQ)[0][6])
     for space, row in [*SCHEMA, *MORE_SPACES, *USERS]:
-        connection.insert(space, row)
+        # Since 2.11 users have a history of their passwords and the time of their last change.
+        connection.insert(space, [*row, [], 0][:width] if space == 304 else row)
 
 
 def fill(connection: iproto.Connection, seed: int = 1, rows: int = 300) -> None:

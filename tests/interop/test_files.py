@@ -12,12 +12,15 @@ from tests.interop import dataset
 from tests.support import iproto, xlogfile
 from tests.support.fixtures import Servers, needs_tarantool
 from tests.support.process import Server
-from tests.support.tarantool import run_lua
+from tests.support.tarantool import run_lua, version
 
 pytestmark = needs_tarantool
 
-OPTIONS = {"schema_version": "2.3.1", "wal_max_size": 1 << 16, "checkpoint_count": 3}
-"""The schema that 2.6.0 can read; small journals, so that there are several."""
+SMALL = {"wal_max_size": 1 << 16, "checkpoint_count": 3}
+"""Small journals, so that there are several."""
+OPTIONS = {**SMALL, "schema_version": "2.3.1" if version() < (2, 11) else "3.8.0"}
+"""The schema that the installed one reads without an upgrade."""
+THEIRS = {**SMALL, **({"memtx_use_mvcc_engine": True} if version() > (2, 6, 0) else {})}
 
 
 def written_by(server: Server) -> dict[str, Any]:
@@ -52,8 +55,7 @@ def test_tarantool_opens_what_headwater_wrote(servers: Servers, tmp_path: Path) 
 
 
 def test_headwater_opens_what_tarantool_wrote(servers: Servers, tmp_path: Path) -> None:
-    options = {name: value for name, value in OPTIONS.items() if name != "schema_version"}
-    there = written_by(servers.tarantool("shared", options=options))
+    there = written_by(servers.tarantool("shared", options=THEIRS))
     assert len(list((tmp_path / "shared").glob("*.xlog"))) > 2
     same(there, opened_by(servers.subject("shared")))
 
@@ -61,7 +63,7 @@ def test_headwater_opens_what_tarantool_wrote(servers: Servers, tmp_path: Path) 
 def test_they_take_turns(servers: Servers) -> None:
     """Each opens what the other left and writes on; nothing is lost on the way."""
     writers = make_writers(7)
-    ours, theirs = servers.subject("shared", **OPTIONS), servers.tarantool("shared")
+    ours, theirs = servers.subject("shared", **OPTIONS), servers.tarantool("shared", options=THEIRS)
     with ours.start():
         create_spaces(ours.address)
     for turn in range(6):
@@ -74,7 +76,7 @@ def test_they_take_turns(servers: Servers) -> None:
 
 @pytest.mark.parametrize("writer_is", ["headwater", "tarantool"])
 def test_opened_after_a_kill_in_the_middle_of_writing(servers: Servers, writer_is: str) -> None:
-    ours, theirs = servers.subject("shared", **OPTIONS), servers.tarantool("shared", options={"wal_max_size": 1 << 16})
+    ours, theirs = servers.subject("shared", **OPTIONS), servers.tarantool("shared", options=THEIRS)
     first, second = (ours, theirs) if writer_is == "headwater" else (theirs, ours)
     writers = make_writers(11)
     with first.start():
@@ -108,7 +110,7 @@ def test_tarantools_own_reader_reads_the_files(servers: Servers, tmp_path: Path)
 def test_files_have_the_same_shape(servers: Servers, tmp_path: Path) -> None:
     """Headers, markers and the chain of the files, compared with those of the real one."""
     written_by(servers.subject("ours", **OPTIONS))
-    written_by(servers.tarantool("theirs", options={"wal_max_size": 1 << 16, "checkpoint_count": 3}))
+    written_by(servers.tarantool("theirs", options=THEIRS))
     for name in ("ours", "theirs"):
         files = [xlogfile.read(path) for path in sorted((tmp_path / name).glob("*.xlog"))]
         before: str | None = None

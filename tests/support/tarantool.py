@@ -1,8 +1,14 @@
-"""A real Tarantool (Debian's 2.6.0) as a child process, and Lua scripts run by one."""
+"""A real Tarantool (Debian's 2.6.0) as a child process, and Lua scripts run by one.
+
+`HEADWATER_TEST_TARANTOOL=/path/to/tarantool` takes another one; the tests of replication ask for its version.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -11,7 +17,20 @@ from typing import Any
 
 from tests.support.process import Server
 
-EXECUTABLE = shutil.which("tarantool")
+EXECUTABLE = os.environ.get("HEADWATER_TEST_TARANTOOL") or shutil.which("tarantool")
+
+
+@functools.cache
+def version() -> tuple[int, int, int]:
+    """Of the installed one; (0, 0, 0) if there is none."""
+    if EXECUTABLE is None:
+        return 0, 0, 0
+    text = subprocess.run([EXECUTABLE, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+    assert found is not None, text
+    major, minor, patch = map(int, found.groups())
+    return major, minor, patch
+
 
 GUEST_IS_SUPER = "box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})\n"
 
