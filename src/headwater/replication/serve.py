@@ -62,8 +62,8 @@ async def serve(host: Host, request: Request, user: User, channel: Channel) -> N
     except ChannelClosed as closed:
         log.info("%s: %s", channel.peer, closed)
     except BoxError as error:
-        log.error("%s: %s", channel.peer, error.message)
         if not channel.is_closed:
+            log.error("%s: %s", channel.peer, error.message)
             channel.write(reply.error(request.sync, host.memtx.schema_version, error))
     if request.type == Type.SUBSCRIBE:
         channel.close("the subscription is over")
