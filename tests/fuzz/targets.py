@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from tests.fuzz import peer
 from tests.wire.golden import packets, recordings, streams
 from tests.xlog.build import INSTANCE, log, packed, row, transaction
 
@@ -342,6 +343,10 @@ TARGETS: dict[str, Target] = {
     "xlog_blocks_force": Target(read_blocks_by_force, log_blocks, ()),
     "xlog_snapshot": Target(read_snapshot, snapshots),
     "xlog_audit": Target(audited, log_blocks, ()),
+    "peer_stream": Target(peer.follow, peer.packets, ()),
+    "peer_snapshot": Target(peer.load, peer.snapshot, ()),
+    "peer_ids": Target(peer.renumber, peer.packets, ()),
+    "frames": Target(peer.frame, peer.rows_of_a_file, (MsgPackError,)),
     "update": Target(
         update,
         bodies(

@@ -229,8 +229,23 @@ def test_a_transaction_that_is_left_out_gives_its_flags_to_nobody(k: ModuleType)
 
 
 def test_the_part_of_a_transaction_that_a_peer_has_is_left_out(k: ModuleType) -> None:
-    rows = transaction(10, 3)
-    assert pick(k.frame_rows(b"".join(rows)), position(r1=10)) == (framed(*rows[1:]), 2)
+    """The rest gets a TSN of its own: applier.cc, set_next_tx_row, wants the LSN of the first row."""
+    frames = k.frame_rows(b"".join(transaction(10, 3)))
+    rest = put(REPLACE, 11, [1, "a"], tsn=0), put(REPLACE, 12, [2, "a"], tsn=1, flags=1)
+    assert pick(frames, position(r1=10)) == (framed(*rest), 2)
+    assert pick(frames, position(r1=11)) == (framed(put(REPLACE, 12, [2, "a"])), 1)
+
+
+def test_a_file_that_begins_inside_a_transaction_gives_one_that_can_be_applied(k: ModuleType) -> None:
+    rest = put(REPLACE, 11, [1, "a"], tsn=0), put(REPLACE, 12, [2, "a"], tsn=1, flags=1)
+    assert pick(k.frame_rows(b"".join(transaction(10, 3)[1:]))) == (framed(*rest), 2)
+
+
+def test_transactions_of_two_origins_with_one_number_are_two(k: ModuleType) -> None:
+    first = transaction(10, 2)
+    second = [put(REPLACE, 10, [7, "b"], replica_id=2, tsn=0), local(3, tsn=2**64 - 7, flags=1)]
+    data, count = pick(k.frame_rows(b"".join(first + second)), position(r2=10))
+    assert (data, count) == (framed(*first), 2)
 
 
 def test_a_sync_is_written_into_each_header(k: ModuleType) -> None:
@@ -287,6 +302,7 @@ def by_hand(rows: list[Row], have: list[int], skip: int, own: int, limit: int, s
         left_out = not one.replica_id or skip >> one.replica_id & 1 or (one.replica_id == own and one.lsn > limit)
         if new and not left_out:
             open_tx.append(one)
+            one.tsn = open_tx[0].lsn
         elif one.is_commit and open_tx:
             open_tx[-1].flags = one.flags
         if one.is_commit:

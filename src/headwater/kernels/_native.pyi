@@ -291,11 +291,11 @@ class Memtx:
         DELETE and NOP, a transaction all or not at all, with undo (whatever undo_enabled says), and with rows for the
         journal that keep replica id, LSN, timestamp, TSN, flags and body of their origin. The vclock moves. A
         transaction whose last LSN is <= vclock[replica_id] is passed over whatever DML it holds, and so are the first
-        rows of one that were seen. Stops before the first transaction that is not whole or not in order (one replica
-        id, 1..31; LSNs grow, not always by one; TSN is the LSN of the first row), has another type of row, flags but
-        COMMIT or a group, or does not fit (space, format, duplicate key): nothing of it is left. Never raises for
-        bytes. Returns (offset where it stopped, rows taken, those passed over included, timestamp of the last of them
-        or 0.0)."""
+        rows of one that were seen: then its TSN is the LSN of the first row that is new. Stops before the first
+        transaction that is not whole or not in order (one replica id, 1..31; LSNs grow, not always by one; TSN is the
+        LSN of the first row), has another type of row, flags but COMMIT or a group, or does not fit (space, format,
+        duplicate key): nothing of it is left. Never raises for bytes. Returns (offset where it stopped, rows taken,
+        those passed over included, timestamp of the last of them or 0.0)."""
     def load_frames(self, data: bytes, offset: int, end: int) -> tuple[int, int]:
         """INSERT packets of the first stage of a JOIN into `fast` spaces: no undo, no rows, no vclock; LSNs mean
         nothing. Stops before a packet that is not whole, not such an INSERT, or does not fit. Returns (offset, rows
@@ -339,10 +339,11 @@ class Frames:
         """(what one peer gets of it, how many rows that is). `have`: its position, 32 LSNs, moved behind the batch.
         Left out are rows with `lsn <= have[replica_id]`, rows of component 0, rows of the replicas in the bit mask
         `skip`, and rows of `own` (0: nobody) with a greater LSN than `own_limit`. If the last row of a transaction is
-        left out, its flags go to the last one that stays (relay.cc, relay_process_row). `sync` other than 0 is
-        written into each header. A row of group 1 that stays becomes a NOP of group 0 (relay_filter_row); what else
-        is not plain stays as it is. Headers that change are encoded anew by xrow_header_encode's rules, as are those
-        with unknown keys. `data` itself when nothing is left out or changed."""
+        left out, its flags go to the last one that stays (relay.cc, relay_process_row); if the first is, its TSN is
+        the LSN of the first one that stays. `sync` other than 0 is written into each header. A row of group 1 that
+        stays becomes a NOP of group 0 (relay_filter_row); what else is not plain stays as it is. Headers that change
+        are encoded anew by xrow_header_encode's rules, as are those with unknown keys. `data` itself when nothing is
+        left out or changed."""
     def rows(self) -> list[tuple[int, int, int, int, int, bool]]:
         """(begin, end, type, replica id, LSN, is it the last of its transaction) of each row: data[begin:end] is
         header and body, as wire.xrow.decode_row takes it; the packet begins 5 bytes before."""

@@ -21,6 +21,7 @@ cdef struct Framing:
     bool_t exact           # no header needs a change, and LSNs grow
     double when            # of the last row
     bp bad                 # where there is no row
+    bool_t inside          # between the first and the last row of a transaction
 
 
 cdef inline bint depends_on_peer(Head *h) noexcept nogil:
@@ -48,6 +49,9 @@ cdef inline void framing_count(Framing *f, Head *h) noexcept nogil:
         f.plain = False
     if h.odd or (h.group_id == GROUP_LOCAL and h.replica_id != 0):
         f.exact = False
+    if not f.inside and h.lsn != h.tsn:
+        f.exact = False
+    f.inside = not h.flags & FLAG_COMMIT
 
 
 cdef bint framing_read(Framing *f, bp start, bp end) noexcept nogil:
@@ -196,20 +200,25 @@ cdef bint pick_rows(Pick *k, bp p, bp end) noexcept nogil:
     cdef bp kept_body = NULL
     cdef bp kept_end = NULL
     cdef size_t kept_at = 0    # where it lies in `out`
-    cdef uint64_t tsn = 0
+    cdef uint64_t tsn = 0      # of what stays of this transaction
     cdef bint new
     while p < end:
         begin = p + FRAME_HEAD
         after = begin + load_be(p + 1, 4)
         body = read_head(begin, after, &h)
         p = after
-        if not h.is_part or h.tsn != tsn:
+        if not h.is_part:
             kept_begin = NULL
-            tsn = h.tsn
         new = <int64_t> h.lsn > k.have[h.replica_id]
         if new:
             k.have[h.replica_id] = <int64_t> h.lsn
         if new and not pick_skips(k, h.replica_id, h.lsn):
+            # applier.cc, set_next_tx_row: the TSN is the LSN of the first row, also where a peer has the first ones.
+            if kept_begin == NULL:
+                tsn = h.lsn
+            if h.tsn != tsn:
+                h.tsn = tsn
+                h.odd = True
             kept = h
             kept_begin, kept_body, kept_end, kept_at = begin, body, after, k.out.size
             k.rows += 1
@@ -219,6 +228,7 @@ cdef bint pick_rows(Pick *k, bp p, bp end) noexcept nogil:
             k.out.size = kept_at
             if not pick_put(k, kept_begin, &kept, kept_body, kept_end, h.flags):
                 return False
+        if h.flags & FLAG_COMMIT:
             kept_begin = NULL
     return True
 

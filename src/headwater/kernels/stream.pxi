@@ -18,6 +18,7 @@ cdef struct Stream:
     bp begin               # of the transaction that is open, NULL without one
     bp end                 # and its end
     uint64_t open_rows     # rows of it
+    uint64_t tsn           # of what is new of it; 0 before the first such row
     # where things stood before it
     uint64_t undo
     size_t bytes
@@ -83,6 +84,7 @@ cdef inline void stream_open(Stream *s, bp begin, bp end, Head *h) noexcept nogi
     s.begin = begin
     s.end = end
     s.open_rows = 0
+    s.tsn = 0
     s.undo = mx.tail
     s.bytes = mx.rows.size
     s.count = mx.rows_count
@@ -125,6 +127,9 @@ cdef bint stream_row(Stream *s, Packet *k) noexcept nogil:
     if k.head.flags & ~FLAG_COMMIT or not rows_room(mx, size) or not stream_change(s, k):
         return False
     mx.vclock[k.head.replica_id] = <int64_t> k.head.lsn
+    if s.tsn == 0:
+        s.tsn = k.head.lsn
+    k.head.tsn = s.tsn
     if mx.rows_enabled:
         p = put_head(mx.rows.data + mx.rows.size, &k.head, k.head.flags, 0)
         memcpy(p, k.body, size)

@@ -46,20 +46,21 @@ class Frames:
         skip |= 1
         out: list[bytes] = []
         kept: tuple[int, Head, int] | None = None
-        tsn = 0
-        for row in self._rows:
-            begin, head, end = row
-            if not head.is_part or head.tsn != tsn:
-                kept, tsn = None, head.tsn
+        """The last row of this transaction that stays."""
+        for begin, head, end in self._rows:
+            if not head.is_part:
+                kept = None
+            is_new = head.lsn > have[head.replica_id]
+            have[head.replica_id] = max(head.lsn, have[head.replica_id])
             left_out = skip >> head.replica_id & 1 or (own and head.replica_id == own and head.lsn > own_limit)
-            if head.lsn > have[head.replica_id]:
-                have[head.replica_id] = head.lsn
-                if not left_out:
-                    kept = row
-                    out.append(self._packet(begin, head, end, head.flags, sync))
-                    continue
-            if head.is_last and kept is not None:
+            if is_new and not left_out:
+                # applier.cc, set_next_tx_row: the TSN is the LSN of the first row, also where a peer has the first one.
+                tsn = head.lsn if kept is None else kept[1].tsn
+                kept = begin, head if tsn == head.tsn else head._replace(tsn=tsn, odd=True), end
+                out.append(self._packet(*kept, head.flags, sync))
+            elif head.is_last and kept is not None:
                 out[-1] = self._packet(*kept, head.flags, sync)
+            if head.is_last:
                 kept = None
         data = b"".join(out)
         return self.data if data == self.data else data, len(out)

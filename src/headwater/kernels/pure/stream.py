@@ -112,19 +112,21 @@ def _packet(data: bytes, offset: int, end: int) -> _Packet:
 
 
 def _apply(memtx: Memtx, data: bytes, packets: list[_Packet]) -> None:
-    """All rows that are new, or OddError and none of them."""
+    """All rows that are new, and on their way to our journal as their origin numbered them; or OddError and none of
+    them. The TSN is the LSN of the first row that is new, so that our own followers take the rest for a whole."""
     mark = memtx.mark()
+    new = [packet for packet in packets if packet.head.lsn > memtx.lsn(packet.head.replica_id)]
     try:
-        for packet in packets:
-            if packet.head.lsn > memtx.lsn(packet.head.replica_id):
-                _change(memtx, data, packet)
+        for packet in new:
+            _change(memtx, data, packet)
+            memtx.add_foreign(packet.head._replace(tsn=new[0].head.lsn), data[packet.head.body : packet.end])
     except (OddError, MsgPackError, FormatViolation, KeyViolation, DuplicateKey):
         memtx.back(mark)
         raise OddError from None
 
 
 def _change(memtx: Memtx, data: bytes, packet: _Packet) -> None:
-    """One row into its space, and on its way to our journal as its origin numbered it."""
+    """One row into its space."""
     head = packet.head
     if head.flags & ~COMMIT:
         raise OddError
@@ -141,7 +143,6 @@ def _change(memtx: Memtx, data: bytes, packet: _Packet) -> None:
             space.insert(array(data, fields, _TUPLE))
         else:
             space.replace(array(data, fields, _TUPLE))
-    memtx.add_foreign(head, data[head.body : packet.end])
 
 
 def _space(memtx: Memtx, data: bytes, packet: _Packet) -> tuple[MemtxSpace, Map]:
