@@ -66,7 +66,7 @@ class Broadcasts:
         self._events.id(
             id=node.memtx.replica_id,
             instance_uuid=identity.instance_uuid,
-            instance_name=identity.instance_name,
+            instance_name=node.schema.own_name,
             replicaset_uuid=identity.replicaset_uuid,
             replicaset_name=identity.replicaset_name,
             cluster_name=identity.cluster_name,

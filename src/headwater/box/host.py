@@ -77,5 +77,9 @@ class Host(Protocol):
     def checkpoint(self) -> Awaitable[None]:
         """Make a snapshot of what is written now; BoxError CHECKPOINT_IN_PROGRESS while one is made."""
 
+    def make_bootstrap_leader(self) -> Awaitable[None]:
+        """Make the replica set, or be the member that newcomers join; UNSUPPORTED unless the strategy is
+        `supervised`."""
+
     def reconfigure(self, changes: Mapping[str, Any]) -> Awaitable[None]:
         """These dynamic options have just got these values: act on it. A BoxError takes all of them back."""

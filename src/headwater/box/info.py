@@ -135,7 +135,7 @@ def box_info(host: Host) -> dict[str, Any]:
         "package": f"{PACKAGE} {__version__}",
         "id": facts.id,
         "uuid": _text(identity.instance_uuid),
-        "name": identity.instance_name or None,
+        "name": host.schema.own_name or None,
         "lsn": facts.vclock.get(facts.id, 0) if facts.id is not None else -1,
         "signature": sum(facts.vclock.values()),
         "vclock": dict(facts.vclock),

@@ -434,6 +434,9 @@ class Box:
     async def register(self, uuid: UUID, name: str) -> None:
         await self.membership.register(uuid, name)
 
+    async def make_bootstrap_leader(self) -> None:
+        await self.membership.lead()
+
     def picture(self) -> Sequence[int]:
         return sent_spaces(self.schema)
 
@@ -490,7 +493,7 @@ class Box:
             vclock=self.vclock.as_dict(ignore0=True),
             gc_vclock=self.gc.vclock.as_dict(ignore0=True),
             bootstrap_leader_uuid=self.membership.leader_uuid,
-            instance_name=self.schema.identity.instance_name,
+            instance_name=self.schema.own_name or self.schema.identity.instance_name,
             registered_replica_uuids=tuple(member.uuid for member in self.schema.cluster),
         )
 

@@ -97,13 +97,13 @@ class Membership:
             self.leader_uuid = leader.uuid if leader is not None else node.uuid
             node.tell_ballot()
             if self.leader_uuid == node.uuid:
-                await self._be_first()
-                return
-            if await self._join(self.leader_uuid):
+                if await self._be_first():
+                    return
+            elif await self._join(self.leader_uuid):
                 return
             if not said:
                 said = True
-                log.info("joining failed, will retry every %.2f second", node.options.replication_timeout)
+                log.info("bootstrap failed, will retry every %.2f second", node.options.replication_timeout)
             await node.world.tasks.sleep(node.options.replication_timeout)
 
     async def _ask_for_leader(self) -> Candidate | None:
@@ -184,8 +184,9 @@ class Membership:
         self._told.set()
         self.upstreams.wake()
 
-    async def _be_first(self) -> None:
-        """bootstrap_master. Where Tarantool refuses any read-only node, we let one that is to be alone be made: users
+    async def _be_first(self) -> bool:
+        """bootstrap_master. False if a peer went away before it said whom it chose: Tarantool ends there, and is
+        started again. Where Tarantool refuses any read-only node, we let one that is to be alone be made: users
         of the configuration come when it is writable."""
         options = self._node.options
         if options.read_only is True and options.upstreams and options.bootstrap_strategy != "supervised":
@@ -196,9 +197,16 @@ class Membership:
                 Er.CFG, "replication_anon", "there is no replica set to follow: name a member of one in `replication`"
             )
         if options.bootstrap_strategy == "auto":
-            await self._check_unanimity()
+            try:
+                await self._check_unanimity()
+            except BoxError as error:
+                if error.code != Er.CANT_CHECK_BOOTSTRAP_LEADER:
+                    raise
+                log.error("%s", error.message)
+                return False
         await self._node.make_set()
         self.is_leader = True
+        return True
 
     async def _check_unanimity(self) -> None:
         """Everybody who answered must have chosen us (check_bootstrap_unanimity). Peers before 2.11 cannot say."""
@@ -341,7 +349,7 @@ class Membership:
             await self._become_member()
         elif "replication" in changes:
             await self._follow_others(node.options.upstreams)
-        if changes.get("instance_name"):
+        if "instance_name" in changes:
             await self._take_name(node.options.instance_name or "")
 
     async def _follow_others(self, uris: list[Uri]) -> None:
@@ -364,14 +372,17 @@ class Membership:
     async def _take_name(self, name: str) -> None:
         """Another name for ourselves (box_set_instance_name): written here, or by a member that can."""
         node = self._node
-        if node.schema.cluster.by_name(name) is not None:
-            member = node.schema.cluster.by_uuid(node.uuid)
-            if member is not None and member.name == name:
-                return
-        if node.is_read_only:
-            await self._become_member()
-        else:
-            await self.register(node.uuid, name)
+        identity = node.schema.identity
+        before, identity.instance_name = identity.instance_name, name
+        try:
+            if name and name != node.schema.own_name:
+                if node.is_read_only:
+                    await self._become_member()
+                else:
+                    await self.register(node.uuid, name)
+        except BaseException:
+            identity.instance_name = before
+            raise
 
     async def _become_member(self) -> None:
         """An anonymous replica asks for an id, or a member for another name (box_register_on_master). Every connection
@@ -448,13 +459,13 @@ class Membership:
         if node.schema.identity.dd_version < NAMES_SINCE:
             name = ""
         member, namesake = node.schema.cluster.by_uuid(uuid), node.schema.cluster.by_name(name)
-        if member is not None and name in ("", member.name):
+        if member is not None and name == member.name:
             await node.settled()
             return
         node.check_writable()
         context = context_of_node(node)
         if member is not None:
-            context.update(system.CLUSTER, [int(member.id)], [["=", 3, name]])
+            context.update(system.CLUSTER, [int(member.id)], [["=", 3, name or None]])
         elif namesake is not None:
             log.info("%s has the UUID %s from now on, no longer %s", name, uuid, namesake.uuid)
             context.update(system.CLUSTER, [int(namesake.id)], [["=", 2, str(uuid)]])

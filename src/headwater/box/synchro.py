@@ -148,9 +148,11 @@ class SynchroRows:
             self._set_leader(0)
 
     def _set_leader(self, replica_id: int) -> None:
+        """Told at once, unless its term is still being written: then with that."""
         self.leader_id = replica_id
         self.look()
-        self._node.election_changed()
+        if self._node.election.term == self._newest_term:
+            self._node.election_changed()
 
     @property
     def _newest_term(self) -> int:

@@ -245,7 +245,7 @@ class Upstreams:
         (applier_wait_bootstrap_leader_uuid_is_set)."""
         while applier.ballot is None or applier.ballot.bootstrap_leader_uuid == NIL:
             if applier.state not in _ANSWERED:
-                raise er(Er.CANT_CHECK_BOOTSTRAP_LEADER)
+                raise er(Er.CANT_CHECK_BOOTSTRAP_LEADER, str(applier.uuid))
             self._news.clear()
             await self._news.wait()
 

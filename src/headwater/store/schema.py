@@ -117,6 +117,13 @@ class Schema:
         for stub in system.STUBS:
             self._add_stub(stub)
 
+    @property
+    def own_name(self) -> str:
+        """Of this node, as its row in `_cluster` has it; '' for none (INSTANCE_NAME)."""
+        uuid = self.identity.instance_uuid
+        member = self.cluster.by_uuid(uuid) if uuid is not None else None
+        return member.name if member is not None else ""
+
     # ---- looking up -----------------------------------------------------------------------------------
 
     @property

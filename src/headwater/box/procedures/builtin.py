@@ -39,6 +39,7 @@ PROCEDURES: Mapping[str, Built] = MappingProxyType(
         "box.slab.info": instance.slab_info,
         "box.ctl.wait_rw": instance.wait_rw,
         "box.ctl.wait_ro": instance.wait_ro,
+        "box.ctl.make_bootstrap_leader": instance.make_bootstrap_leader,
         "box.ctl.is_recovery_finished": instance.is_recovery_finished,
         "box.ctl.wal_sync": instance.wal_sync,
         "box.session.id": instance.session_id,

@@ -172,6 +172,13 @@ async def _wait(ctx: Context, timeout: Any, *, read_only: bool) -> None:
         raise er(Er.TIMEOUT) from None
 
 
+async def make_bootstrap_leader(ctx: Context, options: Any = None) -> None:
+    """Create the replica set here, with `bootstrap_strategy: supervised` (box.ctl.make_bootstrap_leader)."""
+    if options is not None and not is_table(options):
+        raise illegal("Usage: box.ctl.make_bootstrap_leader([{graceful = boolean}])")
+    await ctx.host.make_bootstrap_leader()
+
+
 def is_recovery_finished(ctx: Context) -> bool:
     """Clients are served after recovery only."""
     return ctx.host.schema.is_configured
