@@ -12,9 +12,14 @@ from pathlib import Path
 from tests.support import iproto
 from tests.support.headwater import HeadwaterServer
 from tests.support.process import Server
-from tests.support.tarantool import TarantoolServer
+from tests.support.tarantool import TarantoolServer, version
 
 STAND_IN = os.environ.get("HARNESS_SUBJECT", "headwater") == "tarantool"
+
+
+def old_tarantool() -> bool:
+    """Is the installed one from before elections, names and all that came with them?"""
+    return version() < (2, 11, 0)
 
 
 def subject(work_dir: Path, options: Mapping[str, object] | None = None, port: int | None = None) -> Server:
@@ -27,7 +32,7 @@ def subject(work_dir: Path, options: Mapping[str, object] | None = None, port: i
 
 def speaks_lua(connection: iproto.Connection) -> bool:
     """Is it the real one? 2.6.0 has neither streams nor procedures for everything; a Lua call does there."""
-    return b"Tarantool 2." in connection.greeting
+    return "Tarantool {}.{}.{} ".format(*version()).encode() in connection.greeting
 
 
 def transaction(
