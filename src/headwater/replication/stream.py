@@ -3,7 +3,7 @@ set_next_tx_row, applier_parse_tx_row).
 
 A machine: it is given packets one after another, and gives a transaction when its last row is there. A heartbeat and a
 RAFT message are transactions of one row without an LSN. Beyond Tarantool, which trusts its peers here: rows of one
-transaction must be of one origin and have growing LSNs, and a row of data must have an LSN.
+transaction must be of one origin and have growing LSNs, and a row of data must have an LSN and an origin.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from headwater.errors import BoxError, Er, er
 from headwater.typing import VCLOCK_MAX
-from headwater.wire.constants import DML_TYPES, SYNCHRO_TYPES, Flag, Type
+from headwater.wire.constants import DML_TYPES, SYNCHRO_TYPES, Type
 from headwater.wire.replication import decode_error
 from headwater.wire.xrow import Row
 
@@ -54,8 +54,8 @@ class Transactions:
             raise _broken("Transaction id must be equal to LSN of the first row in the transaction.")
         if row.type not in _KNOWN:
             raise er(Er.UNKNOWN_REQUEST_TYPE, row.type)
-        if row.lsn < 0 or (row.lsn == 0) != (row.type in _WITHOUT_LSN):
-            raise _broken(f"row of type {row.type} with LSN {row.lsn}")
+        if row.lsn < 0 or (row.lsn == 0) != (row.type in _WITHOUT_LSN) or (row.lsn and not row.replica_id):
+            raise _broken(f"row of type {row.type} with replica id {row.replica_id} and LSN {row.lsn}")
         if row.lsn == 0 and not row.is_commit:
             raise _broken(f"row of type {row.type} inside a transaction")
 
@@ -75,11 +75,6 @@ def unseen(rows: list[Row], lsn: int) -> list[Row]:
     """What of a transaction is new where rows up to `lsn` of its origin are known: mostly all or nothing. A part of it
     is known if it came from a peer that does not know where transactions end (applier_apply_tx)."""
     return [row for row in rows if row.lsn > lsn]
-
-
-def waits_for_quorum(rows: list[Row]) -> bool:
-    """Does it wait in the queue of synchronous transactions, on its own account or behind another one?"""
-    return bool(rows[-1].flags & (Flag.WAIT_SYNC | Flag.WAIT_ACK))
 
 
 def _broken(words: str) -> BoxError:

@@ -27,7 +27,7 @@ from headwater.wire.body import (
     read_uuid,
     read_vclock,
 )
-from headwater.wire.constants import ERROR_BIT, FEATURES, PROTOCOL_VERSION, Key, MpType, Type
+from headwater.wire.constants import ERROR_BIT, FEATURES, PROTOCOL_VERSION, Feature, Key, MpType, Type
 from headwater.wire.mperror import unpack_stack
 from headwater.wire.mpread import KIND, read_length, read_text, read_uint
 from headwater.wire.mpwrite import pack_array_head, pack_bool, pack_map_head, pack_str, pack_text, pack_uint
@@ -213,8 +213,8 @@ def encode_applier_heartbeat(heartbeat: ApplierHeartbeat, timestamp: float = 0.0
 
 
 def encode_id() -> Row:
-    """What an applier asks first of a peer of 2.10 or newer (xrow_encode_id)."""
-    numbers = sorted(FEATURES)
+    """What an applier asks first of a peer of 2.10 or newer (xrow_encode_id). It needs no cursor for snapshots."""
+    numbers = sorted(FEATURES - {Feature.FETCH_SNAPSHOT_CURSOR})
     features = pack_array_head(len(numbers)) + b"".join(map(pack_uint, numbers))
     return Row(Type.ID, body=_body([*_number(Key.VERSION, PROTOCOL_VERSION), pack_uint(Key.FEATURES) + features]))
 
