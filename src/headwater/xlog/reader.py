@@ -112,6 +112,8 @@ class Reader:
         """What follows the last good block, if it is not nothing."""
         self.skipped: list[Damage] = []
         """Corrupt stretches passed over with `force`."""
+        self.end: int | None = None
+        """With `follow`: what lies behind this offset is not to be read yet."""
         self._force = force
         self._follow = follow
         self._decoder = BlockDecoder(limit=limit)
@@ -136,7 +138,8 @@ class Reader:
         """The next good block, or None. XlogError for corruption unless `force`."""
         while not self.eof and self.damage is None:
             if self._follow:
-                self._size = self.file.size()
+                size = self.file.size()
+                self._size = size if self.end is None else min(self.end, size)
             offset = self.position
             try:
                 block = self._read_block(offset)
