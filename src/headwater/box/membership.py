@@ -254,7 +254,7 @@ class Membership:
             self.leader_uuid = master.uuid
             node.tell_ballot()
             if not said:
-                log.critical("replica is too old, initiating rebootstrap")
+                log.error("replica is too old, initiating rebootstrap")
             if await self._join(master.uuid):
                 return True
             if not said:
@@ -470,7 +470,7 @@ class Membership:
             log.info("%s has the UUID %s from now on, no longer %s", name, uuid, namesake.uuid)
             context.update(system.CLUSTER, [int(namesake.id)], [["=", 2, str(uuid)]])
         else:
-            id = node.schema.cluster.free_id()
+            id = node.schema.cluster.free_id() if node.ids is None else node.ids.give(uuid)
             log.info("registering %s under id %d", name or uuid, id)
             context.insert(system.CLUSTER, [int(id), str(uuid), *([name] if name else [])])
         await node.settled()

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from headwater.errors import BoxError, Er, er
 from headwater.replication import login, requests
+from headwater.replication.border import Border, to_master
 from headwater.replication.channel import Channel
 from headwater.replication.conflict import judge_of
 from headwater.replication.errors import WORDS, Verdict, as_box_error, judge
@@ -280,7 +281,7 @@ class Applier:
         self._introduce(connection)
         if self.uuid == self._host.uuid:
             raise er(Er.CONNECTION_TO_SELF)
-        await self._in_time(login.identify(connection))
+        await self._in_time(login.identify(connection, remaps=self._host.ids is not None))
         if login.can_watch(connection):
             self.ballot = None
             self._watcher = self._host.world.tasks.spawn(self._watch(), f"ballot_watcher/{self.uri}")
@@ -404,25 +405,34 @@ class Applier:
 
     async def _register(self) -> None:
         """applier_register"""
-        host = self._host
-        self._channel.send(requests.register(host, self.version))
+        host, border = self._host, self._border
+        await self._in_time(border.open(self._channel))
+        vclock = border.vclock_out(host.journal.vclock.as_dict(ignore0=True))
+        self._channel.send(requests.register(host, self.version, vclock))
         self._become(_S.REGISTER)
         intake = Intake(host, lambda timestamp: None, lambda row: row.type == Type.OK, judge_of(host))
         data, at = b"", 0
         while not intake.is_over:
             async with host.world.tasks.timeout(self._join_patience):
-                data = await self._channel.more(data, at)
+                data = border.rows_in(await self._channel.more(*border.before(data, at)))
             self._alive()
             at = await intake.digest(data)
-        self._channel.keep(data, at)
+        self._channel.keep(*border.before(data, at))
         self._become(_S.REGISTERED)
 
     # ---- following ------------------------------------------------------------------------------------
 
+    @property
+    def _border(self) -> Border:
+        """Between the peer's replica ids and ours."""
+        assert self._connection is not None
+        seen = self.ballot.vclock if self.ballot is not None else {}
+        return to_master(self._host, self.uuid, self._connection.features, seen)
+
     async def _follow(self) -> None:
         """applier_subscribe. Does not return."""
         self._unwatch()
-        following = self._following = Following(self._host, self._channel, self.version, self)
+        following = self._following = Following(self._host, self._channel, self.version, self, self._border)
         await self._in_time(following.subscribe())
         log.info("applier/%s: subscribed", self.uri)
         log.info(

@@ -35,6 +35,8 @@ class Channel:
     def __init__(self, tasks: Tasks, link: Link | None = None, data: bytes = b"") -> None:
         self.link = link
         self.peer = "" if link is None else link.peer
+        self.features: frozenset[int] = frozenset()
+        """What the peer said that it can do, when it asked us (IPROTO_ID)."""
         self.received_bytes = len(data)
         """So far, of all kinds."""
         self.sent_bytes = 0

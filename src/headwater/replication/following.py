@@ -8,6 +8,7 @@ from typing import Protocol
 
 from headwater.errors import BoxError, Er, er
 from headwater.replication import requests
+from headwater.replication.border import Border
 from headwater.replication.channel import Channel, ChannelClosed
 from headwater.replication.conflict import judge_of
 from headwater.replication.host import Host
@@ -41,7 +42,7 @@ class Owner(Protocol):
 class Following:
     """From SUBSCRIBE to the end of the connection."""
 
-    def __init__(self, host: Host, channel: Channel, version: int, owner: Owner) -> None:
+    def __init__(self, host: Host, channel: Channel, version: int, owner: Owner, border: Border) -> None:
         self.instance_id = 0
         """Of the master."""
         self.remote_vclock = VClock()
@@ -53,6 +54,8 @@ class Following:
         self._channel = channel
         self._version = version
         self._owner = owner
+        self._border = border
+        """Between the master's replica ids and ours."""
         self._intake = Intake(host, self._written, self._heard, judge_of(host))
         self._vclock_sync = 0
         """Number in the master's last heartbeat; we send it back."""
@@ -71,10 +74,11 @@ class Following:
     async def subscribe(self) -> None:
         """Ask for everything after what is written here. Rows that are prepared and not yet written come again, and are
         known then."""
-        host = self._host
+        host, border = self._host, self._border
+        await border.open(self._channel)
         own = host.memtx.replica_id
-        id_filter = frozenset[int]() if host.needs_own_rows else frozenset((own,))
-        vclock = self.local_vclock.as_dict(ignore0=True)
+        id_filter = frozenset[int]() if host.needs_own_rows else border.filter_out((own,))
+        vclock = border.vclock_out(self.local_vclock.as_dict(ignore0=True))
         self._channel.send(requests.subscribe(host, self._version, vclock, id_filter))
         row = await self._channel.packet()
         if row.is_error:
@@ -84,7 +88,7 @@ class Following:
         reply = decode_subscribe_reply(row)
         self._check(reply)
         self.instance_id = row.replica_id
-        self.remote_vclock = VClock(reply.vclock)
+        self.remote_vclock = VClock(border.vclock_in(reply.vclock))
 
     def _check(self, reply: SubscribeReply) -> None:
         """Is it of our set? Masters up to 2.1 do not say, and have looked themselves."""
@@ -120,12 +124,12 @@ class Following:
     async def _take(self, data: bytes, at: int) -> bytes:
         """More bytes, behind those from `at` on. Nothing at all for too long is the end of the connection."""
         channel, tasks = self._channel, self._host.world.tasks
-        channel.keep_partial(data, at)
+        channel.keep_partial(*self._border.before(data, at))
         while True:
             before = channel.received_bytes
             try:
                 async with tasks.timeout(4 * self._host.options.replication_timeout):
-                    return await channel.take()
+                    return self._border.rows_in(await channel.take())
             except TimeoutError:
                 if channel.received_bytes == before:
                     raise
@@ -201,7 +205,7 @@ class Following:
                 return
 
     def _send(self) -> None:
-        vclock = self._host.journal.vclock.as_dict(ignore0=True)
+        vclock = self._border.vclock_out(self._host.journal.vclock.as_dict(ignore0=True))
         row = requests.acknowledgement(
             self._version, vclock, self._host.election.term, self._vclock_sync, self._timestamp
         )

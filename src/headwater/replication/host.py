@@ -20,6 +20,7 @@ from headwater.world import World
 if TYPE_CHECKING:
     from headwater.replication.conflict import Judge
     from headwater.replication.consumers import Consumers
+    from headwater.replication.ids import ReplicaIds
     from headwater.replication.replicaset import Replicaset
     from headwater.replication.ship import Ship
 
@@ -50,6 +51,8 @@ class Host(Protocol):
     """Term and vote as they are in the files."""
     queue: SyncQueue
     """Of synchronous transactions."""
+    ids: ReplicaIds | None
+    """Numberings of this node and its peers; None where the set shares one (`replica_ids`)."""
 
     @property
     def statements(self) -> Statements: ...

@@ -76,11 +76,12 @@ def _check(said: Greeting) -> None:
         raise er(Er.UNSUPPORTED, "Headwater", f"replication from Tarantool {version}: 1.10 is the oldest it follows")
 
 
-async def identify(connection: Connection) -> None:
-    """Ask what it can do. An error in answer to it is told in the log and means: nothing."""
+async def identify(connection: Connection, *, remaps: bool = False) -> None:
+    """Ask what it can do. An error in answer to it is told in the log and means: nothing. `remaps`: we translate
+    replica ids, which the peer is told."""
     if connection.version < ASKS_ID:
         return
-    connection.channel.send(encode_id())
+    connection.channel.send(encode_id(remaps=remaps))
     row = await connection.channel.packet()
     if row.is_error:
         log.error("%s", decode_error(row).message)

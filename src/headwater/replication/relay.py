@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headwater.errors import BoxError, Er, SocketError, TimedOut, er
+from headwater.replication.border import Border
 from headwater.replication.channel import OUTPUT_MAX, Channel, ChannelClosed, packet_at
 from headwater.replication.cursor import Cursor
 from headwater.replication.peers import ECHOES_SYNC, hidden_types, hide, raft_group, rewrite, takes_raft
@@ -38,7 +39,10 @@ _PROMOTIONS = frozenset((Type.RAFT_PROMOTE, Type.RAFT_DEMOTE))
 class Relay:
     """One subscription. It stays in `Replica.relay` after its end, for box.info."""
 
-    def __init__(self, host: Host, replica: Replica, channel: Channel, request: Subscribe, sync: int) -> None:
+    def __init__(
+        self, host: Host, replica: Replica, channel: Channel, request: Subscribe, sync: int, border: Border | None = None
+    ) -> None:
+        """`request` is in our replica ids; what goes to the peer and comes from it passes the `border`."""
         clock = host.world.clock
         self.state = "follow"
         """"stopped" after its end."""
@@ -64,6 +68,7 @@ class Relay:
         self._host = host
         self._replica = replica
         self._channel = channel
+        self._border = border or Border()
         self._sync = sync
         self._own_limit = host.journal.vclock.get(replica.id) if replica.id else 0
         """Own rows of the peer up to here are sent back to it: it may have lost them (relay_filter_row)."""
@@ -198,6 +203,7 @@ class Relay:
 
     def _write(self, data: bytes, rows: int = 0) -> None:
         """The only way to the peer."""
+        data = self._border.rows_out(data)
         self._channel.write(data)
         self.sent_rows += rows
         self.sent_bytes += len(data)
@@ -284,7 +290,7 @@ class Relay:
     def _acknowledged(self, row: Row) -> None:
         heartbeat = decode_applier_heartbeat(row)
         try:
-            vclock = VClock(heartbeat.vclock)
+            vclock = VClock(self._border.vclock_in(heartbeat.vclock))
         except VClockError as error:
             raise er(Er.PROTOCOL, str(error)) from None
         has_more = not self.vclock.covers(vclock, ignore0=True)

@@ -59,9 +59,9 @@ def fetch_snapshot(host: Host, version: int) -> Row:
     return row
 
 
-def register(host: Host, version: int) -> Row:
+def register(host: Host, version: int, vclock: Mapping[int, int]) -> Row:
     name = host.options.instance_name or "" if version >= KNOWS_NAMES else ""
-    return encode_register(Register(host.uuid, name, host.journal.vclock.as_dict(ignore0=True)))
+    return encode_register(Register(host.uuid, name, vclock))
 
 
 def subscribe(host: Host, version: int, vclock: Mapping[int, int], id_filter: frozenset[int]) -> Row:

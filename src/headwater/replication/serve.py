@@ -13,6 +13,7 @@ from uuid import UUID
 
 from headwater.errors import BoxError, Er, er
 from headwater.journal.gc import Checkpoint
+from headwater.replication.border import Border, joined, to_follower
 from headwater.replication.channel import Channel, ChannelClosed
 from headwater.replication.cursor import Cursor
 from headwater.replication.guests import Guest, admit
@@ -135,6 +136,7 @@ async def _join(host: Host, request: Request, user: User, channel: Channel) -> N
     replica, guest = await _connect(host, user, asked.instance_uuid, host.journal.vclock, channel)
     try:
         await _send_join(host, asked, Out(channel, request.sync, guest))
+        joined(host, asked.instance_uuid, channel.features)
     finally:
         guest.leave()
     log.info("replica %s at %s has joined", replica.uuid, channel.peer)
@@ -258,6 +260,7 @@ async def _register(host: Host, request: Request, user: User, channel: Channel) 
     version = VERSION_ID if replica.relay is None else replica.relay.version
     try:
         await _send_registration(host, asked, start, Out(channel, request.sync, guest), version)
+        joined(host, asked.instance_uuid, channel.features)
     finally:
         guest.leave()
 
@@ -284,10 +287,12 @@ async def _subscribe(host: Host, request: Request, user: User, channel: Channel)
     if asked.replicaset_uuid != host.replicaset_uuid:
         raise er(Er.REPLICASET_UUID_MISMATCH, str(host.replicaset_uuid), str(asked.replicaset_uuid))
     _check_subscriber(host, asked)
+    border = to_follower(host, asked.instance_uuid, channel.features, is_anon=bool(asked.is_anon))
+    asked.vclock, asked.id_filter = border.vclock_in(asked.vclock), border.filter_in(asked.id_filter or ())
     start = _localized(host, VClock(asked.vclock))
     replica, guest = await _connect(host, user, asked.instance_uuid, start, channel)
     try:
-        await _feed(host, replica, asked, request.sync, channel)
+        await _feed(host, replica, asked, request.sync, channel, border)
     finally:
         guest.leave()
 
@@ -318,17 +323,20 @@ def _check_subscriber(host: Host, asked: Subscribe) -> None:
         )
 
 
-async def _feed(host: Host, replica: Replica, asked: Subscribe, sync: int, channel: Channel) -> None:
+async def _feed(
+    host: Host, replica: Replica, asked: Subscribe, sync: int, channel: Channel, border: Border
+) -> None:
     """The answer, and rows for ever. Nothing is waited for in between: what the answer says is where the rows begin."""
     identity = host.schema.identity
     vclock = host.journal.vclock
-    answer = SubscribeReply(host.replicaset_uuid, identity.replicaset_name, vclock.as_dict())
-    row = encode_subscribe_reply(answer, host.memtx.replica_id)
+    told = border.vclock_out(vclock.as_dict())
+    answer = SubscribeReply(host.replicaset_uuid, identity.replicaset_name, told)
+    row = encode_subscribe_reply(answer, border.id_out(host.memtx.replica_id))
     row.sync = sync
     channel.send(row)
     log.info("subscribed replica %s at %s", replica.uuid, channel.peer)
     log.info("remote vclock %s local vclock %s", VClock(asked.vclock), vclock)
-    relay = replica.relay = Relay(host, replica, channel, asked, sync)
+    relay = replica.relay = Relay(host, replica, channel, asked, sync, border)
     relay.tell_raft()
     try:
         await relay.run()

@@ -110,8 +110,16 @@ class Upstreams:
             if self.is_self(applier):
                 out.append(Candidate(applier.uuid, self._host.ballot(), applier.uri.address))
             elif applier.state in _ANSWERED and applier.ballot is not None:
-                out.append(Candidate(applier.uuid, ballot_of(applier), applier.uri.address))
+                out.append(Candidate(applier.uuid, self._ballot(applier), applier.uri.address))
         return out
+
+    def _ballot(self, applier: Applier) -> Ballot:
+        """With vclocks in our replica ids."""
+        ballot, ids = ballot_of(applier), self._host.ids
+        if ids is None:
+            return ballot
+        vclock, gc = ids.to_local(applier.uuid, ballot.vclock), ids.to_local(applier.uuid, ballot.gc_vclock)
+        return replace(ballot, vclock=vclock, gc_vclock=gc)
 
     @staticmethod
     def tells_leader(applier: Applier) -> bool:
@@ -204,7 +212,7 @@ class Upstreams:
         if len(candidates) == total:
             log.info("connected to %d replicas", total)
         else:
-            log.critical("failed to connect to %d out of %d replicas", total - len(candidates), total)
+            log.error("failed to connect to %d out of %d replicas", total - len(candidates), total)
             quorum = connect_quorum(options.bootstrap_strategy, stage, total, options.replication_connect_quorum)
             if len(candidates) < quorum and is_new:
                 raise er(Er.CFG, "replication", f"failed to connect to one or more replicas: {self._failures()}")
@@ -297,7 +305,7 @@ class Upstreams:
             log.info("replica set sync complete")
         else:
             total = len(self.appliers)
-            log.critical("failed to synchronize with %d out of %d replicas", total - self.synced, total)
+            log.error("failed to synchronize with %d out of %d replicas", total - self.synced, total)
         return self.is_synced
 
     @property
@@ -308,7 +316,7 @@ class Upstreams:
 
     def max_lsn_seen(self, replica_id: int) -> int:
         """The greatest LSN of ours that a peer has, as far as ballots tell (replicaset_max_instance_lsn)."""
-        ballots = [applier.ballot for applier in self.appliers if applier.ballot is not None]
+        ballots = [self._ballot(applier) for applier in self.appliers if applier.ballot is not None]
         return max((ballot.vclock.get(replica_id, 0) for ballot in ballots), default=0)
 
     def stop(self) -> None:

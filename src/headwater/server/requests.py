@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from headwater.errors import BoxError, Er, er
 from headwater.kernels import mp_array_fields
+from headwater.replication.ids import REMAP
 from headwater.server.host import Instance
 from headwater.store import system
 from headwater.store.space import Space
@@ -189,8 +190,9 @@ class Requests:
         return self.ok(request.sync)
 
     def _id(self, client: Client, request: Request) -> bytes:
-        client.negotiated(request.features & FEATURES)
-        return reply.id_reply(request.sync, self._memtx.schema_version)
+        ours = FEATURES | {Feature.REPLICA_IDS} if self._box.options.replica_ids == REMAP else FEATURES
+        client.negotiated(request.features & (FEATURES | {Feature.REPLICA_IDS}))
+        return reply.id_reply(request.sync, self._memtx.schema_version, features=ours)
 
     def _auth(self, client: Client, request: Request) -> bytes:
         """authentication.c, authenticate: what is wrong with the request is told before anything about the user."""

@@ -353,6 +353,7 @@ class Session:
             return
         box = self._server.box
         channel = self._channel = Channel(box.world.tasks, link, rest)
+        channel.features = self.features
         box.world.tasks.spawn(self._replicate(request, channel), f"replication {link.peer}")
 
     async def _replicate(self, request: Request, channel: Channel) -> None:

@@ -44,6 +44,9 @@ FUNC_INDEX = SpaceId(372)
 SESSION_SETTINGS = SpaceId(380)
 GC_CONSUMERS = SpaceId(388)
 RECOVERY_POINT = SpaceId(396)
+REPLICA_IDS = SpaceId(500)
+"""Not Tarantool's: `_replica_ids`, a local space whose definition is local, too. It exists where the option
+`replica_ids` asked for it."""
 
 ADMIN = UserId(1)
 

@@ -359,9 +359,12 @@ class Feature(IntEnum):
     FETCH_SNAPSHOT_CURSOR = 10
     IS_SYNC = 11
     INSERT_ARROW = 12
+    REPLICA_IDS = 64
+    """Not Tarantool's, which passes over features that it does not know (mp_decode_feature_bits): the node gives
+    replica ids of its own and translates those of its masters."""
 
 
-FEATURES = frozenset(Feature)
+FEATURES = frozenset(Feature) - {Feature.REPLICA_IDS}
 """Those of 3.x (iproto_features.c, IPROTO_CURRENT_FEATURES), its cursor for snapshots included."""
 
 
