@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.sim.process import OWNER
 from headwater.sim.run import Report
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def set_up_logging(*, trace: bool) -> None:
 
 
 def _name_node(record: logging.LogRecord) -> bool:
-    from headwater.sim.process import OWNER
-
     owner = OWNER.get()
     record.node = owner.name if owner is not None else "-"
     return True
@@ -156,13 +155,13 @@ def smallest(recipe: Recipe, report: ClusterReport) -> tuple[Recipe, ClusterRepo
     return best, ClusterRun(best.plan()).run()
 
 
-def print_plan(recipe: Recipe, line: Callable[[str], object] = print) -> None:
-    line("The plan:")
+def print_plan(recipe: Recipe) -> None:
+    """With the numbers that `--faults` takes."""
+    print("The plan:")
     chosen = recipe.faults
-    full = Recipe(recipe.seed, recipe.nodes, recipe.steps, None, recipe.plain).plan()
-    for text in full.lines():
+    for text in replace(recipe, faults=None).plan().lines():
         if chosen is None or not text.startswith("[") or int(text[1 : text.index("]")]) in chosen:
-            line(f"    {text}")
+            print(f"    {text}")
 
 
 def set_summary(report: ClusterReport) -> str:

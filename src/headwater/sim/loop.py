@@ -25,6 +25,10 @@ TICK = 1e-7
 """Timers of the same moment, to this many seconds, run in one turn. Coarser than the grain of a float for years."""
 
 
+DRAIN_TURNS = 100
+"""More turns than any fiber takes from its cancellation to its end."""
+
+
 class StuckError(Exception):
     """Nothing is ready and no timer is set, yet somebody still waits: a lost wake-up in what is simulated."""
 
@@ -95,6 +99,14 @@ class SimLoop(asyncio.BaseEventLoop):
             return self.run_until_complete(main)
         finally:
             asyncio.set_event_loop(None)
+
+    def drain(self) -> None:
+        """Let what was cancelled come to its end; time stands still."""
+        self._scheduled.clear()
+        for _ in range(DRAIN_TURNS):
+            if not self._ready:
+                return
+            self.run(asyncio.sleep(0))
 
     def _keep_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -17,6 +17,9 @@ from headwater.sim.process import Crashed, Process
 
 T = TypeVar("T")
 
+SLOWEST = 5.0
+"""Seconds that no call takes longer than, however slow the disk is."""
+
 Done = Callable[[Any, BaseException | None], None]
 
 
@@ -93,4 +96,4 @@ class SimWorker:
     def _delay(self) -> float:
         """Mostly as quick as a page cache, now and then as slow as a disk that thinks."""
         usual = self._dice.expovariate(20_000.0) if self._dice.random() < 0.95 else self._dice.uniform(0.001, 0.2)
-        return usual * self._slowness()
+        return min(usual * self._slowness(), SLOWEST)

@@ -165,6 +165,12 @@ class Machine:
         self.clock_offset = offset
         self._simulation.note(self.name, f"wall clock is {offset:+g} s wrong")
 
+    def set_clock(self) -> None:
+        """The wall clock is right again, and the quartz."""
+        if self._rate != 1.0:
+            self.drift(1.0)
+        self.clock_offset = self._simulation.loop.now - self.uptime()
+
     # ---- the process
 
     def boot(self, faults: Faults | None = None) -> SimWorld:
@@ -216,6 +222,7 @@ class Simulation:
         self.errors = self.loop.errors
         self.fabric = Fabric(self.loop, self.dice("net"), self.note)
         self._fibers: dict[asyncio.Task[Any], None] = {}
+        self._machines: list[Machine] = []
 
     def dice(self, name: str) -> random.Random:
         """A stream of its own for each purpose: more draws here do not shift the draws there."""
@@ -225,7 +232,9 @@ class Simulation:
         self.trace.add(self.loop.now, who, what)
 
     def machine(self, name: str, capacity: int | None = None) -> Machine:
-        return Machine(self, name, capacity)
+        machine = Machine(self, name, capacity)
+        self._machines.append(machine)
+        return machine
 
     def spawn(self, fiber: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """A fiber of the simulation itself. Whoever waits for it gets its error; otherwise it is kept in `errors`."""
@@ -243,4 +252,10 @@ class Simulation:
         return self.loop.run(main)
 
     def close(self) -> None:
+        """Everything in it ends here and now, not when it is collected, in the middle of another simulation."""
+        for machine in self._machines:
+            machine.kill()
+        for fiber in list(self._fibers):
+            fiber.cancel()
+        self.loop.drain()
         self.loop.close()

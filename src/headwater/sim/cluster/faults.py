@@ -47,6 +47,8 @@ class Kind(Enum):
     """`options` are set while the node runs; for `seconds`, if that is not 0."""
     FOLLOW = "follow"
     """`nodes` follow `others`, too, from now on."""
+    FOLLOW_ONLY = "follow only"
+    """`nodes` follow `others` and nobody else from now on."""
     UNFOLLOW = "unfollow"
     """`nodes` do not follow `others` for `seconds`."""
     SNAPSHOT = "box.snapshot"

@@ -124,9 +124,9 @@ class Member:
         except (BoxError, OSError) as error:
             self._did_not_start(error)
         else:
-            self.is_up = self.was_up = True
             self._simulation.note(self.name, f"is up at {self.vclock}")
             self._observer.risen(self)
+            self.is_up = self.was_up = True
             await died.wait()
         self.is_up = False
 

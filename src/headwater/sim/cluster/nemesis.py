@@ -59,6 +59,7 @@ class Nemesis:
             member.machine.go_on()
             member.machine.platter.capacity = None
             member.machine.disk_slowness = 1.0
+            member.machine.set_clock()
             if not member.machine.is_running and member.lives:
                 member.boot_at(self._simulation.loop.now)
 
@@ -92,7 +93,7 @@ class Nemesis:
                 case Kind.DRIFT:
                     member.machine.drift(fault.amount)
                     self._later(fault.seconds, lambda member=member: member.machine.drift(1.0))  # type: ignore[misc]
-                case Kind.CFG | Kind.FOLLOW | Kind.UNFOLLOW:
+                case Kind.CFG | Kind.FOLLOW | Kind.FOLLOW_ONLY | Kind.UNFOLLOW:
                     self._configure(fault, member)
                 case Kind.SNAPSHOT:
                     self._operator.snapshot(member)
@@ -164,6 +165,9 @@ class Nemesis:
     def _configure(self, fault: Fault, member: Member) -> None:
         if fault.kind is Kind.FOLLOW:
             member.peers += [address(name) for name in fault.others if address(name) not in member.peers]
+            self._tell_peers(member)
+        elif fault.kind is Kind.FOLLOW_ONLY:
+            member.peers = [address(name) for name in fault.others]
             self._tell_peers(member)
         elif fault.kind is Kind.UNFOLLOW:
             member.unfollowed += fault.others

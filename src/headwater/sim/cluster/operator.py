@@ -33,6 +33,8 @@ class SetOperator:
         self.snapshots = 0
         self.lost = 0
         """Acknowledged rows that power cuts took, as wal_mode write allows."""
+        self._wanted: dict[tuple[str, int], dict[str, None]] = {}
+        """By node and life: options that it was not told yet, or has not taken."""
         self._simulation = simulation
         self._clients = clients
         self._members = members
@@ -44,19 +46,34 @@ class SetOperator:
 
     def configure(self, member: Member, changes: Mapping[str, Any]) -> None:
         member.values.update(changes)
-        if member.is_up:
-            self._simulation.spawn(self._configure(member, dict(changes), member.lives), f"box.cfg on {member.name}")
+        if not member.is_up:
+            return
+        wanted = self._wanted.setdefault((member.name, member.lives), {})
+        is_busy = bool(wanted)
+        wanted.update(dict.fromkeys(changes))
+        if not is_busy:
+            self._simulation.spawn(self._configure(member, wanted), f"box.cfg on {member.name}")
 
-    async def _configure(self, member: Member, changes: dict[str, Any], life: int) -> None:
-        while member.is_up and member.lives == life:
+    async def _configure(self, member: Member, wanted: dict[str, None]) -> None:
+        """Until nothing is wanted any more. The next life begins with these options anyway."""
+        life = member.lives
+        while wanted and member.is_up and member.lives == life:
+            changes = {name: member.values[name] for name in wanted}
             reply = await self._call(member, "box.cfg", changes)
             if reply is not None:
                 self._simulation.note(member.name, f"box.cfg {changes}: {reply.message or 'done'}")
-                if reply.code == 0:
-                    return
-            await asyncio.sleep(1.0)
-            if "replication" in changes:
-                changes["replication"] = member.following
+            if reply is not None and reply.code == 0:
+                for name, value in changes.items():
+                    if member.values[name] == value:
+                        wanted.pop(name, None)
+            else:
+                await asyncio.sleep(1.0)
+        wanted.clear()
+
+    @property
+    def busy_with(self) -> list[str]:
+        """Nodes that have not taken what they were told yet."""
+        return [name for (name, _), wanted in self._wanted.items() if wanted]
 
     def snapshot(self, member: Member) -> None:
         if member.is_up:

@@ -54,7 +54,7 @@ class Plan:
     early: tuple[Fault, ...] = field(default=())
     """What goes wrong while the set is being made; `at` is from the very beginning."""
     moves: tuple[Fault, ...] = field(default=())
-    """What belongs to the set itself: whom a member follows once others are there."""
+    """What belongs to the set itself: whom a member follows once others are there. At 0: before it is whole."""
 
     @property
     def founders(self) -> tuple[NodePlan, ...]:
@@ -70,7 +70,7 @@ class Plan:
     @property
     def events(self) -> list[Fault]:
         """Everything that happens after the set was made."""
-        return sorted([*self.moves, *self.faults], key=lambda fault: fault.at)
+        return sorted([*(move for move in self.moves if move.at), *self.faults], key=lambda fault: fault.at)
 
     @property
     def numbers(self) -> list[int]:
@@ -116,13 +116,12 @@ class _Members:
         extras = 0 if plain or count < 3 else dice.choice((0, 0, 1, 1, 2)) if count > 3 else dice.choice((0, 0, 0, 1))
         self.voters = self.names[: count - extras]
         self.extras = self.names[count - extras :]
+        self.late = [name for name in self.extras if dice.random() < 0.5]
 
     def draw(self) -> tuple[NodePlan, ...]:
         shared = self._shared()
         out = [self._node(name, shared) for name in self.voters]
-        out += [
-            self._late(name, shared) if self.dice.random() < 0.5 else self._anon(name, shared) for name in self.extras
-        ]
+        out += [self._late(name, shared) if name in self.late else self._anon(name, shared) for name in self.extras]
         return tuple(out)
 
     def _shared(self) -> dict[str, Any]:
@@ -140,13 +139,18 @@ class _Members:
         # Who loses rows learns of that from those it follows: it must follow all of them.
         mode = "fsync" if self.topology != "mesh" or self.plain else self.dice.choice(("fsync", "fsync", "write"))
         options = {**self._base(name), **shared, "wal_mode": mode, "replication": self._peers(name)}
+        if self.topology != "mesh":
+            # `auto` wants to be told of every member.
+            options["bootstrap_strategy"] = "legacy"
         if not self.plain:
             options |= draw_sizes(self.dice)
         return NodePlan(name, options, may_lose=mode == "write")
 
     def _late(self, name: str, shared: Mapping[str, Any]) -> NodePlan:
         plan = self._node(name, shared)
-        options = {**plan.options, "wal_mode": "fsync", "replication": [*map(address, self.voters), address(name)]}
+        # With `auto` it must be told of all that may be members when it comes.
+        known = [*self.voters, *(each for each in self.extras if each in self.late)]
+        options = {**plan.options, "wal_mode": "fsync", "replication": [address(each) for each in known]}
         return NodePlan(name, options, starts_at=self.dice.uniform(3.0, 30.0))
 
     def _anon(self, name: str, shared: Mapping[str, Any]) -> NodePlan:
@@ -169,11 +173,7 @@ def peers_of(name: str, voters: list[str], topology: str) -> list[str]:
     same addresses they would not choose the same leader; there the first one makes the set on its own."""
     if topology == "mesh":
         return [address(voter) for voter in voters]
-    if name == voters[0]:
-        return [address(name)]
-    if topology == "star" or name not in voters:
-        return [address(voters[0])]
-    return [address(voters[voters.index(name) - 1])]
+    return [address(voters[0])]
 
 
 def draw_sizes(dice: random.Random) -> dict[str, Any]:
@@ -297,15 +297,19 @@ class _Faults:
 
 
 def _moves(dice: random.Random, members: tuple[NodePlan, ...], topology: str) -> Iterable[Fault]:
-    """A late member is made known to the others; an anonymous one may become a member; who made the set on its own
-    follows others then."""
+    """Star or ring, once the set is there; a late member is made known to the others; an anonymous one may become a
+    member, if no late one needs to know of it."""
     voters = [node.name for node in members if not node.is_anon and not node.starts_at]
-    if topology != "mesh":
-        yield Fault(0.0, Kind.FOLLOW, (voters[0],), tuple(voters[1:]) if topology == "star" else (voters[-1],))
+    late = [node for node in members if node.starts_at and not node.is_anon]
+    if topology == "star":
+        yield Fault(0.0, Kind.FOLLOW, (voters[0],), tuple(voters[1:]))
+    if topology == "ring":
+        for place, name in enumerate(voters):
+            yield Fault(0.0, Kind.FOLLOW_ONLY, (name,), (voters[place - 1],))
+    for node in late:
+        others = tuple(other.name for other in members if other is not node and not other.is_anon)
+        yield Fault(node.starts_at + 1.0, Kind.FOLLOW, others, (node.name,))
     for node in members:
-        if node.is_anon and dice.random() < 0.4:
+        if node.is_anon and not late and dice.random() < 0.4:
             at = dice.uniform(node.starts_at + 5.0, SECONDS - 1.0)
             yield Fault(at, Kind.CFG, (node.name,), options={"replication_anon": False})
-        elif node.starts_at and not node.is_anon:
-            others = tuple(other.name for other in members if other is not node and not other.is_anon)
-            yield Fault(node.starts_at + 1.0, Kind.FOLLOW, others, (node.name,))

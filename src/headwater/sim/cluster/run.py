@@ -117,6 +117,9 @@ class ClusterRun:
         await self._until(nemesis.done, lambda: "the nemesis is not done", MAKING)
         self.nemesis.heal()
         self.nemesis.calm_disks()
+        founders = [self.members[node.name] for node in self.plan.founders]
+        await self._until(lambda: all(each.is_up for each in founders), lambda: "not all founders are up", MAKING)
+        await self.nemesis.run(move for move in self.plan.moves if not move.at)
         await self._make_well(MAKING)
         first = next(iter(self.members.values()))
         await self.work.found(first)
@@ -144,7 +147,8 @@ class ClusterRun:
     def _problems(self) -> list[str]:
         members = self._expected()
         writable = {member.name: not member.values.get("read_only") for member in members}
-        return unhealed(members, is_writable=writable)
+        out = unhealed(members, is_writable=writable)
+        return out + [f"{name} has not taken what box.cfg told it" for name in self.operator.busy_with]
 
     async def _until(self, condition: Callable[[], bool], problem: Callable[[], str], seconds: float) -> None:
         end = self.simulation.loop.now + seconds

@@ -42,7 +42,9 @@ class Witness(Observer):
         box.journal.on_written.append(lambda batch: self.written(member, batch))
 
     def risen(self, member: Member) -> None:
-        """What it had written before must be there again."""
+        """What it had written before must be there again, also where it has joined anew."""
+        assert member.box is not None
+        self.rejoins += member.was_up and member.box.membership.leader_uuid.int != 0
         self.came_back(member.name, member.last, member.vclock, may_lose=member.lost_tail)
         member.lost_tail = False
 
@@ -96,8 +98,3 @@ class Witness(Observer):
                 words = f"order: {name} has written LSN {lsn} of {origin}, and its vclock says {vclock.get(origin, 0)}"
                 self.fail(Violation(words))
         self._at[name] = dict(vclock)
-
-    def rejoined(self, name: str) -> None:
-        """It has got a picture of somebody else: the next row is behind that."""
-        self.rejoins += 1
-        self._at.pop(name, None)

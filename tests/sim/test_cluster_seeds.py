@@ -1,0 +1,82 @@
+"""Replica sets from seeds: 100 of three to five nodes here, 2,000 in the soak."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.soak import Record
+
+from headwater.sim.cluster import ClusterReport, ClusterRun
+from headwater.sim.cluster.shrink import Recipe
+
+CHUNK = 10
+COUNT = 100
+SOAK_COUNT = 2_000
+
+
+def recipe(seed: int) -> Recipe:
+    return Recipe(seed, nodes=3 + seed % 3, steps=24)
+
+
+def judged(recipe: Recipe) -> ClusterReport:
+    report = ClusterRun(recipe.plan()).run()
+    assert not report.violation, "\n".join([recipe.command(), report.violation, *report.last[-40:]])
+    return report
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
+def test_sets_keep_every_promise(first: int) -> None:
+    reports = [judged(recipe(seed)) for seed in range(first, first + CHUNK)]
+    # A run in which nothing happens proves nothing.
+    assert sum(report.faults for report in reports) > 5 * CHUNK
+    assert sum(report.lives - report.nodes for report in reports) > CHUNK
+    assert sum(report.acknowledged for report in reports) > 300 * CHUNK
+    assert sum(report.refused + report.unanswered for report in reports) > CHUNK
+    assert sum(report.reads for report in reports) > 100 * CHUNK
+
+
+@pytest.mark.soak
+def test_many_sets() -> None:
+    record = Record("sim-cluster")
+    while (done := record.total("seeds")) < SOAK_COUNT:
+        begin = time.monotonic()
+        first = COUNT + done
+        reports = [judged(recipe(seed)) for seed in range(first, first + 50)]
+        record.add(
+            first=first,
+            seeds=len(reports),
+            faults=sum(report.faults for report in reports),
+            lives=sum(report.lives for report in reports),
+            acknowledged=sum(report.acknowledged for report in reports),
+            rows=sum(report.rows for report in reports),
+            rejoins=sum(report.rejoins for report in reports),
+            virtual_hours=round(sum(report.seconds for report in reports) / 3600, 2),
+            minutes=round((time.monotonic() - begin) / 60, 1),
+            broken=0,
+        )
+
+
+def printed_by_another_process(recipe: Recipe, hash_seed: str) -> str:
+    words = recipe.command().split()[1:]
+    ran = subprocess.run(
+        [sys.executable, "-m", "headwater.cli", *words],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout.strip()
+
+
+@pytest.mark.parametrize("seed", [3, 10])
+def test_one_seed_of_a_set_is_one_run_in_any_process(seed: int) -> None:
+    digest = judged(recipe(seed)).digest
+    for hash_seed in ("0", "77"):
+        assert printed_by_another_process(recipe(seed), hash_seed).endswith(f"trace {digest}")
