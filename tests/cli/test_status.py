@@ -254,7 +254,7 @@ def test_what_a_3_9_answers(recorded: Any) -> None:
     assert "no: election" in text
     assert "10 rows (10 of replica 1)" in text
     assert "3 synchronous transactions wait for their quorum" in text
-    assert f"keeps its journal from {{1: 1090, 2: 16}} on for replica {TWO}: 10 rows." in text
+    assert "keeps its journal" not in text, "the replica is connected"
 
 
 def test_an_answer_that_is_no_map(recorded: Any) -> None:

@@ -170,14 +170,16 @@ def notes(picture: Picture) -> Iterator[str]:
 
 
 def _held_back(node: Node) -> Iterator[str]:
-    """Who keeps journal files from being removed. Even a quick follower needs those that are not closed yet."""
+    """Who keeps journal files from being removed, and is not there to let them go. One that is connected does so as
+    soon as a file is closed."""
     for consumer in sorted(node.consumers, key=lambda consumer: consumer.signature):
         rows = rows_missing(node.vclock, consumer.vclock)
-        if rows:
-            is_fed = any(_is_fed(member) and member.uuid in consumer.name for member in node.members)
-            absent = "" if is_fed else ", which is not connected"
+        if rows and not any(_is_fed(member) and member.uuid in consumer.name for member in node.members):
             place = shown_vclock(consumer.vclock)
-            yield f"{node.address} keeps its journal from {place} on for {consumer.name}{absent}: {rows:,} rows."
+            yield (
+                f"{node.address} keeps its journal from {place} on for {consumer.name}, which is not connected: "
+                f"{rows:,} rows."
+            )
 
 
 def _is_fed(member: Member) -> bool:
