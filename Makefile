@@ -22,7 +22,7 @@ help: ## this text
 	@echo
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 	@echo
-	@echo "ARGS=... is handed on: make test ARGS='tests/wire -x', make run ARGS='--listen 127.0.0.1:3302'."
+	@echo "ARGS=... is handed on: make test ARGS='tests/wire -x', make run ARGS=--traffic."
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -52,7 +52,7 @@ $(KERNELS): $(DEPS) $(wildcard setup.py) $(KERNEL_SOURCES)
 
 setup: $(KERNELS) ## make .venv with Headwater, every extra and the test tools
 
-run: setup ## start a node on loopback with a sample space; its data stays in var/run
+run: setup ## start three nodes on loopback with a sample space; their data stays in var/run
 	@$(BIN)/python -m headwater.cli demo $(ARGS)
 
 test: setup ## every test (below 15 minutes); without tarantool the interop tests are skipped

@@ -29,14 +29,12 @@ TIME = 30.0
 class Node:
     """A process of `headwater`, with its log on its error stream."""
 
-    def __init__(
-        self, directory: Path, *args: str, env: Mapping[str, str] | None = None, command: str = "node"
-    ) -> None:
+    def __init__(self, directory: Path, *args: str, env: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.log: list[str] = []
         where = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "headwater.cli", command, *args],
+            [sys.executable, "-m", "headwater.cli", "node", *args],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -390,22 +388,6 @@ def test_a_prompt_finds_a_node_again_that_was_started_again(nodes: Any) -> None:
         await connection.disconnect()
 
     asyncio.run(asyncio.wait_for(typed(), TIME))
-
-
-# ---- the sample node ----------------------------------------------------------------------------------------
-
-
-def test_the_sample_node_keeps_its_data(nodes: Any, tmp_path: Path) -> None:
-    log = tmp_path / "data" / "headwater.log"
-    for expected in ("7\n", "8\n"):
-        node = nodes("--listen", "127.0.0.1:0", "--work-dir", "data", command="demo")
-        start = log.stat().st_size if log.exists() else 0
-        while not (log.exists() and "ready to accept" in log.read_text()[start:]):
-            assert node.process.poll() is None
-        address = log.read_text()[start:].split("bound to ")[1].split()[0]
-        assert connect(address, "rivers.count\n").stdout == expected
-        connect(address, "rivers.insert 100 Headwater 1\n")
-        assert node.end(signal.SIGINT) == 0
 
 
 def test_users_are_made_when_the_node_is_first_writable(nodes: Any, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "diff": "do two nodes, snapshots or directories hold the same data",
         "verify": "check every checksum, chain and row of a data directory",
         "sim": "run a node in the simulator, from a seed",
-        "demo": "a node on loopback with a sample space, as `make run` starts it",
+        "demo": "three nodes on loopback with a sample space, as `make run` starts them",
     }
 )
 """Command → what it does. Its module is `headwater.cli.<command>`."""

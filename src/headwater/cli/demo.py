@@ -1,48 +1,34 @@
-"""`headwater demo`: a node on loopback with a sample space, as `make run` starts it. Its data stays."""
+"""`headwater demo`: a replica set on loopback with a sample space, as `make run` starts it. Its data stays.
+
+The nodes are child processes, each `headwater node` on a directory of its own. One that is killed is started again
+after a while, so that what happens to the others can be watched.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from headwater.cli.logs import start_logging
-from headwater.cli.serve import plain, serve
-from headwater.config import Config
+from headwater.cli.demodata import SPACE, Traffic, fill
+from headwater.cli.demoset import DemoError, DemoSet
+from headwater.cli.wireclient import ConnectionFailed
 from headwater.errors import BoxError
-from headwater.options import Options
-
-if TYPE_CHECKING:
-    from headwater.box.instance import Box
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-SPACE = "rivers"
-FORMAT = [
-    {"name": "id", "type": "unsigned"},
-    {"name": "name", "type": "string"},
-    {"name": "km", "type": "unsigned"},
-    {"name": "mouth", "type": "string", "is_nullable": True},
-]
-ROWS = [
-    [1, "Nile", 6650, "Mediterranean Sea"],
-    [2, "Amazon", 6400, "Atlantic Ocean"],
-    [3, "Yangtze", 6300, "East China Sea"],
-    [4, "Mississippi", 6275, "Gulf of Mexico"],
-    [5, "Yenisei", 5539, "Kara Sea"],
-    [6, "Danube", 2850, "Black Sea"],
-    [7, "Okavango", 1700, None],
-]
+COUNTS = {1: "One node is", 2: "Two nodes are", 3: "Three nodes are"}
 
 TEXT = """
-Headwater is ready at {address}, and everybody on this machine may do everything there.
-Its data is in {directory}, its log in {log}. Ctrl-C ends it; `make run` goes on where it was.
+{count} ready, and everybody on this machine may do everything there:
 
-The space '{space}' has {count} tuples. Try, in another terminal:
+{nodes}
+Ctrl-C ends them; `make run` goes on with their data. The space '{space}' has {rows} tuples.
+Try, in another terminal:
 
-  .venv/bin/headwater connect {address}
+  .venv/bin/headwater connect {first}
       {space}.select 1
       {space}.by_km.select 3000 iterator=ge
       {space}.insert 100 "Headwater" 1 nil
@@ -50,7 +36,7 @@ The space '{space}' has {count} tuples. Try, in another terminal:
       box.info
       \\help
 
-  .venv/bin/headwater cat --follow {directory}/*.xlog
+{more}
 
 Any connector of Tarantool works unchanged. tarantool-python:
 
@@ -71,55 +57,67 @@ asynctnt:
 
 @app.command()
 def demo(
-    listen: Annotated[str, typer.Option(help="Where to listen; loopback only.")] = "127.0.0.1:3301",
-    work_dir: Annotated[str, typer.Option(help="Where the data is kept.")] = "var/run",
+    port: Annotated[int, typer.Option(help="Of the first node; the others have the next ones.")] = 3301,
+    nodes: Annotated[int, typer.Option(min=1, max=31, help="How many.")] = 3,
+    host: Annotated[str, typer.Option(help="Where they listen; loopback only.")] = "127.0.0.1",
+    work_dir: Annotated[Path, typer.Option(help="Where their data is kept, each in a directory of its own.")] = Path(
+        "var/run"
+    ),
+    traffic: Annotated[bool, typer.Option("--traffic", help="A few writes a second on every node.")] = False,
+    away: Annotated[float, typer.Option(min=0, help="Seconds for which a node that was killed stays away.")] = 20.0,
 ) -> None:
-    """A node on loopback with a sample space; prints what to try and runs until Ctrl-C."""
-    os.makedirs(work_dir, exist_ok=True)
+    """A replica set on loopback with a sample space; prints what to try and runs until Ctrl-C."""
     try:
-        options = Options.load({"listen": listen, "work_dir": work_dir, "dev": True, "log": "headwater.log"})
-    except BoxError as error:
-        print(f"headwater: {plain(error)}", file=sys.stderr)
-        raise typer.Exit(2) from None
-    start_logging(options)
-    code = serve(Config(options), lambda box: _ready(box, work_dir))
-    if code:
-        print(_why(work_dir), file=sys.stderr)
-        print(
-            "Is it running already? A second one needs an address and a directory of its own:\n"
-            "    make run ARGS='--listen 127.0.0.1:3302 --work-dir var/run2'",
-            file=sys.stderr,
-        )
-    raise typer.Exit(code)
+        with DemoSet(work_dir, host, port, nodes, say=_say) as members:
+            members.start()
+            members.name_all()
+            rows = fill(members.children[0].uri)
+            _say(text_of(members, rows, away))
+            with Traffic([child.uri for child in members.children if traffic]):
+                members.run(away)
+    except (DemoError, BoxError, ConnectionFailed) as error:
+        print(f"headwater demo: {error.message if isinstance(error, BoxError) else error}", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
-def _ready(box: Box, work_dir: str) -> None:
-    fill(box)
-    address = box.server.addresses[0]
-    host, _, port = address.rpartition(":")
-    count = len(box.schema.space(SPACE))
-    places = {"directory": work_dir, "log": f"{work_dir}/headwater.log", "space": SPACE, "count": count}
-    print(TEXT.format(address=address, host=host, port=port, **places), flush=True)
+MORE = (
+    ("headwater connect {last} -e '{space}.get 100'", "another node has it, too"),
+    ("headwater status {first}", "who follows whom, and is all well"),
+    ("headwater diff {first} {last}", "do they hold the same"),
+    ("headwater cat --follow {directory}/*.xlog", "what the journal gets"),
+    ("kill -9 {pid}", "{name} is away for {away:.0f} seconds; write meanwhile,"),
+    ("headwater status --watch {first}", "and see how it catches up"),
+    ("make run ARGS=--traffic", "a few writes a second on every node"),
+)
+"""Commands, and what they show."""
 
 
-def fill(box: Box) -> None:
-    """Make the sample space, once."""
-    from headwater.box.credentials import context_of_node
+def text_of(members: DemoSet, rows: int, away: float) -> str:
+    """What is there, and what to try."""
+    first, last = members.children[0], members.children[-1]
+    lines = (f"  {child.name}  {child.uri}  process {child.pid}  {child.directory}\n" for child in members.children)
+    places = {
+        "space": SPACE,
+        "first": first.uri,
+        "last": last.uri,
+        "directory": first.directory,
+        "name": last.name,
+        "pid": last.pid,
+        "away": away,
+    }
+    more = [(command.format(**places), what.format(**places)) for command, what in MORE]
+    shown = [(f".venv/bin/{command}" if command.startswith("headwater") else command, what) for command, what in more]
+    width = max(len(command) for command, _ in shown) + 3
+    return TEXT.format(
+        count=COUNTS.get(len(members.children), f"{len(members.children)} nodes are"),
+        nodes="".join(lines),
+        rows=rows,
+        more="\n".join(f"  {command:<{width}}# {what}" for command, what in shown),
+        host=first.uri.host,
+        port=first.uri.service,
+        **places,
+    )
 
-    context = context_of_node(box)
-    if context.lookup_space(SPACE) is not None:
-        return
-    with context.atomic():
-        context.call("box.schema.space.create", SPACE, {"format": FORMAT})
-        context.call(f"box.space.{SPACE}:create_index", "id", {"parts": ["id"]})
-        context.call(f"box.space.{SPACE}:create_index", "by_name", {"parts": ["name"]})
-        context.call(f"box.space.{SPACE}:create_index", "by_km", {"parts": ["km"], "unique": False})
-    for row in ROWS:
-        context.space(SPACE).insert(row)
 
-
-def _why(work_dir: str) -> str:
-    """The last line of the log."""
-    with open(os.path.join(work_dir, "headwater.log"), encoding="utf-8") as log:
-        lines = log.read().rstrip("\n").split("\n")
-    return f"headwater: {lines[-1].partition('> ')[2]}"
+def _say(text: str) -> None:
+    print(text, flush=True)
