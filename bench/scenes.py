@@ -14,8 +14,10 @@ from tests.support.process import Server
 from tests.support.tarantool import TarantoolServer
 
 from bench.load import SPACE, Load
+from bench.memory import warm
 
-TUPLE_BYTES = 93
+ROOM = 512
+"""Bytes of warm memory for each tuple before a server starts: more than either of them takes."""
 OPTIONS: Mapping[str, object] = {"wal_mode": "write", "memtx_memory": 2 << 30}
 
 Figures = dict[str, float]
@@ -116,6 +118,7 @@ def copy(bench: Bench, name: str) -> Path:
 def starting(bench: Bench, make: Make) -> Figures:
     """Ready on an empty directory, and the time of a start that has nothing to recover."""
     server = fresh(bench, make, "empty")
+    warm(1 << 28)
     server.start()
     first = server.start_seconds
     server.stop()
@@ -132,6 +135,7 @@ def recovery(bench: Bench, make: Make) -> Figures:
     for kind in ("xlog", "snap"):
         for rows in (bench.rows, bench.rows // 10):
             server = make(copy(bench, f"{kind}-{rows}"))
+            warm(bench.rows * ROOM)
             server.start(timeout=600)
             seconds = max(server.start_seconds - base, 1e-4)
             there = count(server)
@@ -151,6 +155,7 @@ def writing(bench: Bench, make: Make) -> Figures:
     """Memory a tuple, pipelined requests, 64 connections, a snapshot of it all."""
     server = fresh(bench, make, "writing")
     n = bench.operations
+    warm(n * ROOM)
     with server.start():
         with_space(server)
         load = Load(bench.program, server.address)
