@@ -21,6 +21,9 @@ RECORDED = GOLDEN / "tarantool-3.9"
 PASSWORDS = {"replicator": "secret"}
 SCHEMA_VERSION = slice(24, 32)
 """Where struct iproto_header_bin has it (iproto.cc): it counts from the start of a process, so it is not compared."""
+FEATURES = 0x55
+OURS_ALONE = {10}
+"""FETCH_SNAPSHOT_CURSOR: served here, and by Tarantool's enterprise edition alone; the recorded build is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,9 @@ def comparable(frame: bytes) -> Any:
         return header[iproto.REQUEST_TYPE], header[iproto.SYNC], body[iproto.ERROR_24], stack
     if body.get(iproto.EVENT_KEY) == "box.election":
         return header, sorted(body[iproto.EVENT_DATA])
+    if FEATURES in body:
+        said = {**body, FEATURES: [each for each in body[FEATURES] if each not in OURS_ALONE]}
+        return header[iproto.REQUEST_TYPE], header[iproto.SYNC], said
     if header[iproto.REQUEST_TYPE] == iproto.EVENT:
         return frame
     masked = bytearray(frame)
