@@ -16,7 +16,12 @@ from headwater.typing import SpaceId
 
 SPACE = 600
 CREDENTIALS = {"users": {"guest": {"roles": ["super"]}}}
-COMMON = {"replication_timeout": 0.5, "replication_connect_timeout": 5, "replication_sync_timeout": 10, "checkpoint_interval": 0}
+COMMON = {
+    "replication_timeout": 0.5,
+    "replication_connect_timeout": 5,
+    "replication_sync_timeout": 10,
+    "checkpoint_interval": 0,
+}
 
 
 class Peer:
@@ -131,5 +136,7 @@ class ReplicaSet:
         await asyncio.gather(*(peer.start() for peer in peers))
 
     async def equal(self, *peers: Peer) -> None:
-        await self.until(lambda: all(one.vclock == peers[0].vclock for one in peers), f"{[one.vclock for one in peers]}")
+        await self.until(
+            lambda: all(one.vclock == peers[0].vclock for one in peers), f"{[one.vclock for one in peers]}"
+        )
         assert all(one.keys == peers[0].keys for one in peers)

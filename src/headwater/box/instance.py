@@ -24,6 +24,7 @@ from headwater.box.picture import kept_spaces, sent_spaces, system_rows
 from headwater.box.procedures import registry
 from headwater.box.readonly import ReadOnly
 from headwater.box.replay import Replay
+from headwater.box.replicaids import kept_ids
 from headwater.box.settings import apply_settings, settings_of
 from headwater.box.stat import Stats
 from headwater.box.synchro import SynchroRows
@@ -47,6 +48,7 @@ from headwater.raft.state import Persistent
 from headwater.replication.applier import Applier
 from headwater.replication.channel import Channel
 from headwater.replication.consumers import Consumers
+from headwater.replication.ids import ReplicaIds
 from headwater.replication.replicaset import Replicaset
 from headwater.replication.serve import serve
 from headwater.replication.ship import Ship
@@ -111,6 +113,7 @@ class Box:
         self.election = Persistent()
         self.queue = SyncQueue()
         self.synchro = SynchroRows(self)
+        self.kept_ids = kept_ids(self)
         self.membership = Membership(self)
         self.ship = Ship(self)
         self.consumers = Consumers(self)
@@ -263,6 +266,8 @@ class Box:
             self._replay.finish()
             self._position = None
             self._recovered, self._is_store_taken = recovered, False
+            if self.kept_ids is not None:
+                self.kept_ids.load()
             if await self.membership.meet():
                 return
             if not self._is_store_taken:
@@ -309,6 +314,8 @@ class Box:
             system_rows=lambda: system_rows(self.schema, self.election, self.queue),
             before=self.synchro.wait_empty,
         )
+        if self.kept_ids is not None:
+            self.kept_ids.open()
         self.ship.start()
         self.consumers.start()
 
@@ -322,6 +329,8 @@ class Box:
         self.election.term, self.election.vote = 1, 0
         self.queue.clear()
         self.membership.forget_members()
+        if self.kept_ids is not None:
+            self.kept_ids.load()
         self.server.renew_users()
         self._is_store_taken = True
 
@@ -416,6 +425,10 @@ class Box:
     @property
     def replicaset(self) -> Replicaset:
         return self.membership.replicaset
+
+    @property
+    def ids(self) -> ReplicaIds | None:
+        return None if self.kept_ids is None else self.kept_ids.ids
 
     @property
     def leader_id(self) -> int:

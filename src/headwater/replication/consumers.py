@@ -15,30 +15,24 @@ from uuid import UUID
 
 from headwater.errors import BoxError
 from headwater.journal.gc import Consumer
+from headwater.replication.local import LocalSpace
+from headwater.store import system
 from headwater.store.events import Event as SchemaEvent
 from headwater.store.events import MemberRemoved
-from headwater.typing import IteratorType, SpaceId
 from headwater.vclock import VClock
-from headwater.wire.constants import Key, Type
-from headwater.wire.mpwrite import pack_map_head, pack_uint
 from headwater.wire.msgpack import pack, unpack
 from headwater.world import Event, Task, Timer
 
 if TYPE_CHECKING:
     from headwater.replication.host import Host
     from headwater.replication.replicaset import Replica
-    from headwater.store.space import Space
 
 log = logging.getLogger("headwater.replication")
 
-GC_CONSUMERS = SpaceId(388)
-"""schema_def.h, BOX_GC_CONSUMERS_ID"""
 CLEANUP_DELAY = 4 * 3600.0
 """wal_cleanup_delay, where it is not set."""
 _AWAITED = "members of the replica set have not come back yet"
 _PREFIX = "replica "
-_LOCAL = 1
-_EMPTY = b"\x90"
 
 
 def name_of(uuid: UUID) -> str:
@@ -51,6 +45,7 @@ class Consumers:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._space = LocalSpace(host, system.GC_CONSUMERS)
         self._stored: dict[UUID, VClock] = {}
         """As they are in `_gc_consumers`."""
         self._awaited: set[UUID] = set()
@@ -133,7 +128,7 @@ class Consumers:
         if timer is not None:
             timer.cancel()
         consumer = host.gc.register(name_of(uuid), vclock)
-        if self._space() is not None:
+        if self._space.exists:
             self._store(uuid, consumer)
             await host.journal.sync()
         self._arrived(uuid)
@@ -211,16 +206,8 @@ class Consumers:
             except BoxError as error:
                 log.error("cannot store where replicas are: %s", error.message)
 
-    def _space(self) -> Space | None:
-        space = self._host.schema.spaces.get(GC_CONSUMERS)
-        return space if space is not None and space.kernel is not None and space.pk is not None else None
-
     def _load(self) -> dict[UUID, VClock]:
-        space = self._space()
-        index = space.kernel.index(0) if space is not None and space.kernel is not None else None
-        if index is None:
-            return {}
-        rows = [unpack(each) for each in index.select(IteratorType.ALL, _EMPTY)]
+        rows = [unpack(each) for each in self._space.tuples()]
         return {UUID(row[0]): VClock(row[1]) for row in rows}
 
     def _undone(self) -> None:
@@ -229,7 +216,7 @@ class Consumers:
 
     def _store_all(self) -> bool:
         """Is there a row that must be written?"""
-        if self._space() is None:
+        if not self._space.exists:
             return False
         now = {
             UUID(one.name.removeprefix(_PREFIX)): one for one in self._host.gc.consumers if one.name.startswith(_PREFIX)
@@ -246,26 +233,9 @@ class Consumers:
         if self._stored.get(uuid) == consumer.vclock:
             return
         vclock = consumer.vclock.as_dict(ignore0=True)
-        data = pack([str(uuid), vclock, {"type": "replica"}])
-        space = self._space()
-        assert space is not None
-        assert space.kernel is not None
-        space.kernel.replace(data)
-        self._write(Type.REPLACE, Key.TUPLE, data)
+        self._space.replace(pack([str(uuid), vclock, {"type": "replica"}]))
         self._stored[uuid] = consumer.vclock.copy()
 
     def _erase(self, uuid: UUID) -> None:
-        key = pack([str(uuid)])
-        space = self._space()
-        assert space is not None
-        assert space.kernel is not None
-        space.kernel.delete(0, key)
-        self._write(Type.DELETE, Key.KEY, key)
+        self._space.delete(pack([str(uuid)]))
         del self._stored[uuid]
-
-    def _write(self, type_: Type, key: Key, value: bytes) -> None:
-        """A row of a local space: it never leaves this node."""
-        memtx = self._host.memtx
-        memtx.timestamp = self._host.world.clock.time()
-        space_id = pack_uint(Key.SPACE_ID) + pack_uint(GC_CONSUMERS)
-        memtx.add_row(type_, _LOCAL, pack_map_head(2) + space_id + pack_uint(key) + value)

@@ -51,8 +51,6 @@ class Host(Protocol):
     """Term and vote as they are in the files."""
     queue: SyncQueue
     """Of synchronous transactions."""
-    ids: ReplicaIds | None
-    """Numberings of this node and its peers; None where the set shares one (`replica_ids`)."""
 
     @property
     def statements(self) -> Statements: ...
@@ -62,6 +60,10 @@ class Host(Protocol):
 
     @property
     def ship(self) -> Ship: ...
+
+    @property
+    def ids(self) -> ReplicaIds | None:
+        """Numberings of this node and its peers; None where the set shares one (`replica_ids`)."""
 
     @property
     def consumers(self) -> Consumers: ...

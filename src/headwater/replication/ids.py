@@ -117,6 +117,14 @@ class ReplicaIds:
 
     # ---- keeping ----------------------------------------------------------------------------------------
 
+    def tell_all(self) -> None:
+        """Keep everything that is known; who keeps it knows what is there already."""
+        for replica_id, uuid in self.registry:
+            self._keep([OURS, replica_id, 0, str(uuid)])
+        for peer, numbering in self._numberings.items():
+            for replica_id in numbering.owners:
+                self._keep_owners(peer, replica_id)
+
     def _numbering(self, peer: UUID) -> Numbering:
         return self._numberings.setdefault(peer, Numbering())
 
@@ -126,6 +134,9 @@ class ReplicaIds:
 
     def _learned(self, peer: UUID, replica_id: int) -> None:
         self._write_news()
+        self._keep_owners(peer, replica_id)
+
+    def _keep_owners(self, peer: UUID, replica_id: int) -> None:
         for order, uuid in enumerate(self._numbering(peer).owners[replica_id]):
             self._keep([str(peer), replica_id, order, str(uuid)])
 

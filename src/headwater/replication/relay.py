@@ -40,7 +40,13 @@ class Relay:
     """One subscription. It stays in `Replica.relay` after its end, for box.info."""
 
     def __init__(
-        self, host: Host, replica: Replica, channel: Channel, request: Subscribe, sync: int, border: Border | None = None
+        self,
+        host: Host,
+        replica: Replica,
+        channel: Channel,
+        request: Subscribe,
+        sync: int,
+        border: Border | None = None,
     ) -> None:
         """`request` is in our replica ids; what goes to the peer and comes from it passes the `border`."""
         clock = host.world.clock

@@ -323,9 +323,7 @@ def _check_subscriber(host: Host, asked: Subscribe) -> None:
         )
 
 
-async def _feed(
-    host: Host, replica: Replica, asked: Subscribe, sync: int, channel: Channel, border: Border
-) -> None:
+async def _feed(host: Host, replica: Replica, asked: Subscribe, sync: int, channel: Channel, border: Border) -> None:
     """The answer, and rows for ever. Nothing is waited for in between: what the answer says is where the rows begin."""
     identity = host.schema.identity
     vclock = host.journal.vclock

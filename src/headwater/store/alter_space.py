@@ -45,6 +45,8 @@ def replaced(schema: Schema, _space: Space, old: bytes | None, new: bytes | None
     journal = journal_of(existing.definition if existing is not None else definition, ctx)
     if error is not None:
         raise error
+    if definition is not None and definition.is_sync and schema.refuses_sync:
+        raise er(Er.UNSUPPORTED, schema.refuses_sync, "synchronous spaces: their rows hold replica ids")
     if definition is None:
         assert existing is not None, "a row of _space without a space"
         _drop(schema, existing, ctx)

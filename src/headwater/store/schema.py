@@ -70,6 +70,8 @@ class Schema:
         """Is the node up? Names can be set freely before."""
         self.force_recovery = False
         """The option: a set may be renamed."""
+        self.refuses_sync = ""
+        """Whose mode it is that cannot have synchronous spaces; empty if they may be."""
         self.has_connections: Callable[[UUID], bool] = lambda uuid: False
         """Is the member with this UUID connected to us? Its UUID cannot be changed then."""
         self._space_names: dict[str, Space] = {}
