@@ -19,6 +19,8 @@ pytestmark = [needs_golden, pytest.mark.skipif(STAND_IN, reason="2.6.0 does not 
 
 RECORDED = GOLDEN / "tarantool-3.9"
 PASSWORDS = {"replicator": "secret"}
+FOLLOWER, LEADER = (f"Instance: 00000000-0000-4000-8000-00000000000{number}".encode() for number in (2, 3))
+IS_JSON = shutil.ignore_patterns("*.json")
 SCHEMA_VERSION = slice(24, 32)
 """Where struct iproto_header_bin has it (iproto.cc): it counts from the start of a process, so it is not compared."""
 FEATURES = 0x55
@@ -94,14 +96,23 @@ def comparable(frame: bytes) -> Any:
     return bytes(masked)
 
 
+def as_the_leader(directory: Path) -> None:
+    """The server of the conversations led the set; of its files there are none. Those of its follower say the same, but
+    for whose they are."""
+    directory.chmod(0o755)
+    for file in directory.iterdir():
+        file.chmod(0o644)
+        head, rest = file.read_bytes().split(b"\n\n", 1)
+        file.write_bytes(head.replace(FOLLOWER, LEADER) + b"\n\n" + rest)
+
+
 @pytest.mark.parametrize("name", ["client-streams-watch", "client-schema-eval-denied"])
 def test_recorded_conversation(servers: Servers, tmp_path: Path, name: str) -> None:
-    shutil.copytree(RECORDED / "files" / "node-2", tmp_path / "node", ignore=shutil.ignore_patterns("*.json"))
-    (tmp_path / "node").chmod(0o755)
+    as_the_leader(shutil.copytree(RECORDED / "files" / "node-2", tmp_path / "node", ignore=IS_JSON))
     server = servers.subject(tmp_path / "node")
     server.dev = False  # type: ignore[attr-defined]
     with server.start(), iproto.Connection(*server.address) as connection:
-        assert connection.greeting.startswith(b"Tarantool 3.8.0 (Binary) 00000000-0000-4000-8000-000000000002 ")
+        assert connection.greeting.startswith(b"Tarantool 3.8.0 (Binary) 00000000-0000-4000-8000-000000000003 ")
         for number, step in enumerate(steps(RECORDED / "wire" / f"{name}.jsonl")):
             connection.send(b"".join(with_our_salt(frame, connection.salt) for frame in step.sent))
             there = [connection.read_reply().raw for _ in step.answered]

@@ -61,6 +61,7 @@ class SmallHost:
         self.queue = SyncQueue()
         self.synchro = SynchroRows(self)
         self.replicaset = Replicaset()
+        self.ids = None
         self.needs_own_rows = False
         self.is_ready = False
         self.states: list[tuple[Applier, ApplierState]] = []
