@@ -11,7 +11,6 @@ from tests.support import iproto
 from tests.support.cluster import Cluster, Node, kinds
 from tests.support.peers import Replica
 from tests.support.process import ServerDiedError
-from tests.support.subjects import old_tarantool
 from tests.support.traffic import Traffic
 
 ANONYMOUS = {"read_only": True, "replication_anon": True}
@@ -102,8 +101,7 @@ def test_a_member_does_not_become_anonymous(clusters: Clusters, kinds: str) -> N
 @kinds("hht", "tth", "hhh")
 def test_anonymous_behind_anonymous(clusters: Clusters, kinds: str) -> None:
     """Only another anonymous one may follow it: it has no id to give rows of its own, and can register nobody."""
-    old = {"schema_version": "2.3.1"} if kinds == "hht" and old_tarantool() else {}
-    cluster, master, replica = anonymous_pair(clusters, kinds[:2], **old)
+    cluster, master, replica = anonymous_pair(clusters, kinds[:2], later=kinds[2])
     last = cluster.add(kinds[2], replica, **ANONYMOUS)
     last.start()
     cluster.settle()

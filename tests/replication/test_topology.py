@@ -14,7 +14,7 @@ READONLY = 7
 
 def chain(clusters: Clusters, kinds: str) -> Cluster:
     """Each follows the one before it."""
-    cluster, _, middle = pair(clusters, kinds[:2])
+    cluster, _, middle = pair(clusters, kinds[:2], later=kinds[2:])
     for kind in kinds[2:]:
         cluster.add(kind, middle).start()
         middle = cluster.nodes[-1]

@@ -263,14 +263,16 @@ class Cluster:
         options: Mapping[str, object] | None = None,
         login: str = LOGIN,
         mesh: bool = True,
+        later: str = "",
     ) -> None:
+        """`later`: kinds of nodes that will be added."""
         if STAND_IN:
             kinds = kinds.replace("h", "t")
         if "t" in kinds and EXECUTABLE is None:
             pytest.skip("no tarantool is installed")
         self.directory = directory
         self.login = login
-        self.schema = "2.3.1" if "t" in kinds and old_tarantool() else None
+        self.schema = "2.3.1" if "t" in kinds + later and old_tarantool() else None
         self.shared_options = dict(options or {})
         self.is_mesh = mesh
         self.nodes: list[Node] = []

@@ -31,12 +31,12 @@ class Found:
         return self.files[-1] if self.files else None
 
 
-def find_snapshots(disk: Disk, directory: str, instance_uuid: UUID | None, force: bool) -> Found:
+def find_snapshots(disk: Disk, directory: str, force: bool) -> Found:
     """Snapshots up to the newest one that is whole. A damaged one is passed over for the one before it: the logs since
     then lead to the same state, and a gap in them is found later. Error of the newest if none is whole, unless
     `force`."""
     problems: list[BoxError] = []
-    candidates = _scan(disk, directory, SNAP, instance_uuid, problems)
+    candidates = _scan(disk, directory, SNAP, None, problems)
     bad: list[str] = [error.path for error in problems if isinstance(error, XlogError)]
     damaged: list[LogFile] = []
     while len(candidates) > 1 or (candidates and damaged):

@@ -121,7 +121,7 @@ class Recovery:
 
     async def _look(self, worker: Worker) -> Whereabouts | None:
         disk, settings = self._world.disk, self._settings
-        snapshots = await worker.run(lambda: find_snapshots(disk, settings.memtx_dir, self._instance_uuid, self._force))
+        snapshots = await worker.run(lambda: find_snapshots(disk, settings.memtx_dir, self._force))
         newest = snapshots.newest
         if newest is None:
             if await worker.run(lambda: find_logs(disk, settings.wal_dir, None, self._force).files):

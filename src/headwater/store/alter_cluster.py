@@ -85,6 +85,10 @@ def _update(schema: Schema, old: Member, new: Member) -> None:
 
 def _change(schema: Schema, old: Member, new: Member) -> None:
     schema.cluster.put(new)
+    if _is_self(schema, new):
+        schema.memtx.replica_id = new.id
+    elif _is_self(schema, old):
+        schema.memtx.replica_id = 0
     schema.emit(MemberChanged(old, new))
 
 
