@@ -155,7 +155,7 @@ def test_an_empty_variable_counts_as_unset() -> None:
         ("groups: {g: {}}", "give the node the instance's level"),
         ("app: {file: init.lua}", "there is no Lua"),
         ("sharding: {roles: [storage]}", "there is no vshard"),
-        ("replication: {failover: election}", "replication is not built yet"),
+        ("replication: {failover: election}", "elections and coordinators are not built"),
         ("database: {mode: both}", "neither ro nor rw"),
         ("log: {to: syslog}", "only 'stderr' and 'file'"),
         ("log: yes", "log must be a map"),
