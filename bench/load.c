@@ -2,9 +2,10 @@
  * A load generator for iproto: N connections, a window of requests in flight on each, all packets encoded before the
  * clock starts. It prints operations a second, and fails if a reply is an error.
  *
- *   load HOST PORT MODE CONNECTIONS WINDOW OPERATIONS KEYS SPACE [seq|random]
+ *   load HOST PORT MODE CONNECTIONS WINDOW OPERATIONS KEYS SPACE [seq|random [RATE]]
  *
  * MODE is replace, select or mixed (one of each in turn). A tuple is [key, 85 hexadecimal digits]: 93 bytes.
+ * With a RATE no more requests a second are sent than that, by the clock: each connection has its share of them.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -162,10 +163,29 @@ static void take(struct line *l)
 	memmove(l->in, l->in + at, l->have);
 }
 
+/* What may have been sent by now, as far as the window, the clock (`due`) and the number of requests go. */
+static void allow(struct line *l, long window, long due)
+{
+	long allowed = l->replies + window;
+	if (allowed > l->count)
+		allowed = l->count;
+	if (allowed > due)
+		allowed = due > l->allowed ? due : l->allowed;
+	/* Refill only when a quarter of the window is free: whole batches, as a busy client sends. */
+	if (allowed - l->allowed >= window / 4 || allowed == l->count || due < l->count)
+		l->allowed = allowed;
+}
+
+/* Requests that a connection may have sent after so much time; the connections take turns. */
+static long due(double time, double rate, long line, int lines)
+{
+	return (long)(time * rate + (double)line / lines);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 9) {
-		fprintf(stderr, "usage: %s HOST PORT MODE CONNECTIONS WINDOW OPERATIONS KEYS SPACE [seq|random]\n", argv[0]);
+		fprintf(stderr, "usage: %s HOST PORT MODE CONNECTIONS WINDOW OPERATIONS KEYS SPACE [seq|random [RATE]]\n", argv[0]);
 		return 2;
 	}
 	const char *mode = argv[3];
@@ -173,6 +193,7 @@ int main(int argc, char **argv)
 	long window = atol(argv[5]), operations = atol(argv[6]);
 	uint32_t keys = atol(argv[7]), space = atoi(argv[8]);
 	int random = argc > 9 && !strcmp(argv[9], "random");
+	double rate = argc > 10 ? atof(argv[10]) / lines : 0;
 	long each = operations / lines;
 	uint64_t dice = 88172645463325252ull;
 
@@ -196,18 +217,20 @@ int main(int argc, char **argv)
 	}
 
 	int poll = epoll_create1(0), open = lines;
-	double begin = now();
+	double begin = now(), paced = begin;
 	for (int i = 0; i < lines; i++) {
 		struct line *l = &all[i];
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
-		l->allowed = window < each ? window : each;
+		if (!rate)
+			l->allowed = window < each ? window : each;
 		if (feed(l))
 			e.events |= EPOLLOUT;
 		epoll_ctl(poll, EPOLL_CTL_ADD, l->fd, &e);
 	}
 	while (open) {
 		struct epoll_event events[128];
-		int n = epoll_wait(poll, events, 128, -1);
+		int n = epoll_wait(poll, events, 128, rate ? 1 : -1);
+		double time = now() - begin;
 		for (int i = 0; i < n; i++) {
 			struct line *l = events[i].data.ptr;
 			if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
@@ -217,17 +240,25 @@ int main(int argc, char **argv)
 				open--;
 				continue;
 			}
-			/* Refill only when a quarter of the window is free: whole batches, as a busy client sends. */
-			long allowed = l->replies + window;
-			if (allowed > l->count)
-				allowed = l->count;
-			if (allowed - l->allowed >= window / 4 || allowed == l->count)
-				l->allowed = allowed;
+			allow(l, window, rate ? due(time, rate, l - all, lines) : each);
 			struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
 			if (feed(l))
 				e.events |= EPOLLOUT;
 			if ((events[i].events & EPOLLOUT) || (e.events & EPOLLOUT))
 				epoll_ctl(poll, EPOLL_CTL_MOD, l->fd, &e);
+		}
+		if (!rate || begin + time - paced < 1e-3)
+			continue;
+		paced = begin + time; /* a connection without replies in flight has nobody to wake it but the clock */
+		for (int i = 0; i < lines; i++) {
+			struct line *l = &all[i];
+			if (l->replies == l->count)
+				continue;
+			allow(l, window, due(time, rate, i, lines));
+			if (feed(l)) {
+				struct epoll_event e = {.events = EPOLLIN | EPOLLOUT, .data.ptr = l};
+				epoll_ctl(poll, EPOLL_CTL_MOD, l->fd, &e);
+			}
 		}
 	}
 	double seconds = now() - begin;

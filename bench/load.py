@@ -30,11 +30,19 @@ class Load:
         self.address = address
 
     def run(
-        self, mode: str, *, operations: int, keys: int, connections: int = 1, window: int = 1000, order: str = "random"
+        self,
+        mode: str,
+        *,
+        operations: int,
+        keys: int,
+        connections: int = 1,
+        window: int = 1000,
+        order: str = "random",
+        rate: float = 0,
     ) -> float:
-        """Operations a second."""
+        """Operations a second. With a `rate` no more are asked for than that."""
         host, port = self.address
-        arguments = [host, port, mode, connections, window, operations, keys, SPACE, order]
+        arguments = [host, port, mode, connections, window, operations, keys, SPACE, order, rate]
         done = subprocess.run(
             [str(self.program), *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False
         )

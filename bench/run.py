@@ -1,13 +1,15 @@
 """`make bench`: the same work on Headwater and on the installed Tarantool, alternating, medians, ratios.
 
-    python -m bench [--quick] [--rounds N] [--rows N] [--operations N] [--only SCENE] [--write]
+    python -m bench [--quick] [--rounds N] [--rows N] [--operations N] [--followed N] [--only SCENE] [--write]
 
-`--write` puts the table into docs/performance.md between its two markers.
+`--write` puts the table into docs/performance.md between its two markers. What each scene gave on both servers in its
+last full run is kept in var/bench, so that one scene may be measured again and the table be whole.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -20,9 +22,11 @@ from pathlib import Path
 from tests.support.headwater import ROOT
 from tests.support.tarantool import EXECUTABLE
 
+from bench import following, scenes
 from bench.load import compiled
-from bench.scenes import KINDS, SCENES, Bench, prepare
+from bench.scenes import KINDS, Bench
 
+SCENES = {**scenes.SCENES, **following.SCENES}
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -50,6 +54,12 @@ GOALS = [
     Goal("growth of recovery from an xlog", "x for 10x", 13, "less", own=True),
     Goal("growth of recovery from a snapshot", "x for 10x", 13, "less", own=True),
     Goal("growth of inserting", "x for 10x", 13, "less", own=True),
+    Goal("catching up, transactions of 1,000", "rows/s", 0.7),
+    Goal("far behind, single rows from files", "rows/s", 0.7),
+    Goal("JOIN", "rows/s", 2.0),
+    Goal("followed live, 64 clients", "rows/s", 0.5),
+    Goal("followed live, 64 clients, 16 requests each", "rows/s", 0.5),
+    Goal("master's time a row, 3 replicas ÷ 1", "x", 1.6, "less", own=True),
 ]
 
 
@@ -57,12 +67,16 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def rows_of(figures: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
+Measured = dict[str, dict[str, list[float]]]
+"""Figures by kind of server and name, one of each round."""
+
+
+def rows_of(figures: Measured) -> list[tuple[str, ...]]:
     """The table: what, Headwater, Tarantool, ratio, goal, met."""
-    out = []
+    out: list[tuple[str, ...]] = []
     for goal in GOALS:
-        ours = figures["headwater"].get(goal.name)
-        theirs = figures["tarantool"].get(goal.name)
+        ours = figures.get("headwater", {}).get(goal.name)
+        theirs = figures.get("tarantool", {}).get(goal.name)
         if not ours or not theirs:
             continue
         mine, real = statistics.median(ours), statistics.median(theirs)
@@ -101,7 +115,7 @@ def conditions(arguments: argparse.Namespace, version: str) -> str:
     return (
         f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}, {version}, medians of "
         f"{arguments.rounds}, alternating; {arguments.rows:,} rows recovered, {arguments.operations:,} requests "
-        "a load, wal_mode write."
+        f"a load, {arguments.followed:,} rows missed or joined, wal_mode write."
     )
 
 
@@ -120,6 +134,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=None, help="rounds of each server (5)")
     parser.add_argument("--rows", type=int, default=None, help="rows of the recovered files (3,000,000)")
     parser.add_argument("--operations", type=int, default=None, help="requests of each load (1,000,000)")
+    parser.add_argument("--followed", type=int, default=None, help="rows that a replica has missed (1,000,000)")
     parser.add_argument("--only", choices=sorted(SCENES), action="append", help="this scene only; may be repeated")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="this server only; may be repeated")
     parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
@@ -127,7 +142,29 @@ def options() -> argparse.Namespace:
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     arguments.rows = arguments.rows or (300_000 if arguments.quick else 3_000_000)
     arguments.operations = arguments.operations or (200_000 if arguments.quick else 1_000_000)
+    arguments.followed = arguments.followed or (200_000 if arguments.quick else 1_000_000)
     return arguments
+
+
+def measure(arguments: argparse.Namespace, bench: Bench) -> Measured:
+    figures: Measured = defaultdict(lambda: defaultdict(list))
+    for turn in range(arguments.rounds):
+        for scene in arguments.only or SCENES:
+            for kind in arguments.kind or KINDS:
+                print(f"round {turn + 1} of {arguments.rounds}: {kind}, {scene}", file=sys.stderr)
+                for name, value in SCENES[scene](bench, KINDS[kind]).items():
+                    figures[kind][name].append(value)
+                    print(f"    {name}: {number(value)}", file=sys.stderr)
+    return figures
+
+
+def remembered(directory: Path, figures: Measured) -> Measured:
+    """These figures, and the newest ones of what was not measured now."""
+    path = directory / "figures.json"
+    known: Measured = json.loads(path.read_text()) if path.exists() else {}
+    merged = {kind: {**known.get(kind, {}), **figures.get(kind, {})} for kind in KINDS}
+    path.write_text(json.dumps(merged, indent=1))
+    return merged
 
 
 def main() -> int:
@@ -136,19 +173,17 @@ def main() -> int:
         print("no tarantool is installed: there is nothing to compare with (apt install tarantool)", file=sys.stderr)
         return 1
     directory = ROOT / "var" / "bench"
-    bench = Bench(directory, compiled(directory), arguments.rows, arguments.operations)
-    prepare(bench)
-    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for turn in range(arguments.rounds):
-        for kind in arguments.kind or KINDS:
-            for scene in arguments.only or SCENES:
-                print(f"round {turn + 1} of {arguments.rounds}: {kind}, {scene}", file=sys.stderr)
-                for name, value in SCENES[scene](bench, KINDS[kind]).items():
-                    figures[kind][name].append(value)
-                    print(f"    {name}: {number(value)}", file=sys.stderr)
-    rows = rows_of(figures)
-    version = "Tarantool " + os.popen(f"{EXECUTABLE} --version").readline().split()[1]
-    print(table(rows))
+    bench = Bench(directory, compiled(directory), arguments.rows, arguments.operations, arguments.followed)
+    chosen = set(arguments.only or SCENES)
+    if "recovery" in chosen:
+        scenes.prepare(bench)
+    if chosen & set(following.SCENES):
+        following.prepare(bench)
+    figures = measure(arguments, bench)
+    print(table(rows_of(figures)))
+    if not arguments.quick and not arguments.kind:
+        figures = remembered(directory, figures)
     if arguments.write:
-        write_page(conditions(arguments, version) + "\n\n" + table(rows))
+        version = "Tarantool " + os.popen(f"{EXECUTABLE} --version").readline().split()[1]
+        write_page(conditions(arguments, version) + "\n\n" + table(rows_of(figures)))
     return 0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tests.support import iproto
 from tests.support.headwater import HeadwaterServer
 from tests.support.process import Server
-from tests.support.tarantool import TarantoolServer
+from tests.support.tarantool import GUEST_IS_SUPER, TarantoolServer
 
 from bench.load import SPACE, Load
 from bench.memory import warm
@@ -19,6 +20,8 @@ from bench.memory import warm
 ROOM = 512
 """Bytes of warm memory for each tuple before a server starts: more than either of them takes."""
 OPTIONS: Mapping[str, object] = {"wal_mode": "write", "memtx_memory": 2 << 30}
+OLD: Mapping[str, object] = {"schema_version": "2.3.1", "bootstrap_strategy": "legacy"}
+"""What a Headwater is told so that it begins as the other one does."""
 
 Figures = dict[str, float]
 
@@ -33,20 +36,27 @@ class Bench:
     """Rows of the recovered files."""
     operations: int
     """Requests of each load."""
+    followed: int
+    """Rows that a replica has missed."""
 
     def data(self, name: str) -> Path:
         return self.directory / name
 
 
-Make = Callable[[Path], Server]
+class Make(Protocol):
+    """A server of one kind over a directory, with more options than the common ones."""
+
+    def __call__(self, path: Path, **options: object) -> Server: ...
 
 
-def tarantool(path: Path) -> Server:
-    return TarantoolServer(path, options=OPTIONS)
+def tarantool(path: Path, **options: object) -> Server:
+    setup = "" if options.get("read_only") else GUEST_IS_SUPER
+    return TarantoolServer(path, options={**OPTIONS, **options}, setup=setup)
 
 
-def headwater(path: Path) -> Server:
-    return HeadwaterServer(path, options=OPTIONS, dev=not path.exists() or not any(path.iterdir()))
+def headwater(path: Path, **options: object) -> Server:
+    dev = not path.exists() or not any(path.iterdir())
+    return HeadwaterServer(path, options={**OPTIONS, **OLD, **options}, dev=dev)
 
 
 KINDS: dict[str, Make] = {"headwater": headwater, "tarantool": tarantool}
