@@ -62,7 +62,7 @@ def log_of(path: Path, is_there: Callable[[Row], bool]) -> bytes:
 def serve(number: int, files: dict[str, bytes], test: Callable[[Master], Any]) -> None:
     """A node with these files, under the name that it had."""
     simulation = Simulation(1)
-    master = Master(simulation, instance_uuid=str(NODES[3]), replication_timeout=1000.0)
+    master = Master(simulation, instance_uuid=str(NODES[number]), replication_timeout=1000.0)
     master.credentials = {}
 
     async def life() -> None:
