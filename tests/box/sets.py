@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -127,12 +128,10 @@ class ReplicaSet:
         deadline = loop.now + seconds
         while not condition():
             assert loop.now < deadline, what
-            await self.simulation.sleep(0.01)
+            await asyncio.sleep(0.01)
 
     async def together(self, *peers: Peer) -> None:
         """Start them at one instant."""
-        import asyncio
-
         await asyncio.gather(*(peer.start() for peer in peers))
 
     async def equal(self, *peers: Peer) -> None:

@@ -223,7 +223,9 @@ class Upstreams:
                 log.warning("no connection to %s", uuid)
             if options.bootstrap_strategy == "auto" and not options.replication_anon:
                 raise er(Er.BOOTSTRAP_CONNECTION_NOT_TO_ALL)
-        booting = sum(not candidate.ballot.is_booted for candidate in candidates)
+        # Our own address counts as in sync, so it counts here, too, although we are not booted yet. Tarantool leaves it
+        # out here alone, and in a set of two the node whose address is in its own list has nobody to catch up with.
+        booting = sum(not each.ballot.is_booted for each in candidates if each.uuid != self._host.uuid)
         self.sync_quorum = len(candidates) - booting
         if options.bootstrap_strategy == "legacy":
             asked = options.replication_connect_quorum
