@@ -25,7 +25,7 @@ from headwater.errors import MsgPackError
 
 __all__ = [
     "DuplicateKey", "FormatViolation", "Frames", "KeyDef", "KeyPart", "KeyViolation", "Memtx", "MemtxIndex", "MemtxSpace",
-    "ReadView", "TupleFormat", "crc32c", "frame_end", "frame_rows", "mp_array_fields", "mp_check_all", "mp_compare",
+    "ReadView", "TupleFormat", "crc32c", "cut_frames", "frame_end", "frame_rows", "mp_array_fields", "mp_check_all", "mp_compare",
     "mp_next", "renumber_frames",
 ]
 
@@ -57,4 +57,5 @@ include "ahead.pxi"
 include "run.pxi"
 include "apply.pxi"
 include "stream.pxi"
+include "cut.pxi"
 include "memtx.pxi"

@@ -4,6 +4,7 @@ a compiler, and for the tests that hold both to one contract (`_native.pyi`)."""
 from __future__ import annotations
 
 from headwater.kernels.pure.checksum import crc32c
+from headwater.kernels.pure.cut import cut_frames
 from headwater.kernels.pure.fields import TupleFormat
 from headwater.kernels.pure.frames import Frames, frame_rows
 from headwater.kernels.pure.index import MemtxIndex
@@ -28,6 +29,7 @@ __all__ = [
     "ReadView",
     "TupleFormat",
     "crc32c",
+    "cut_frames",
     "frame_end",
     "frame_rows",
     "mp_array_fields",
