@@ -21,6 +21,8 @@ STOPS = Verdict(S.STOPPED, retries=False)
         Er.TOO_EARLY_SUBSCRIBE,
         Er.SYNC_QUORUM_TIMEOUT,
         Er.SYNC_ROLLBACK,
+        Er.WAL_IO,
+        Er.CASCADE_ROLLBACK,
         Er.CFG,
         Er.NO_SUCH_USER,
         Er.CREDS_MISMATCH,
@@ -65,6 +67,21 @@ def test_errors_of_system_and_connection_are_tried_again(error: BoxError) -> Non
 )
 def test_everything_else_would_come_again(code: Er) -> None:
     assert judge(BoxError(code, "words"), S.FOLLOW) == STOPS
+
+
+@pytest.mark.parametrize(
+    ("reason", "passes"),
+    [
+        ("orphan", True),
+        ("waiting to receive its own transactions back from the replicaset", True),
+        ("config", False),
+        ("synchro", False),
+        ("election", False),
+    ],
+)
+def test_master_that_will_soon_be_writable_is_asked_again(reason: str, passes: bool) -> None:
+    error = BoxError(Er.READONLY, "words", fields={"reason": reason})
+    assert judge(error, S.FINAL_JOIN) == (Verdict(S.LOADING, retries=True) if passes else STOPS)
 
 
 def test_a_gap_counts_by_its_class_and_not_by_its_code() -> None:

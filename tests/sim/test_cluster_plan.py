@@ -23,7 +23,7 @@ def test_options_are_such_as_a_node_takes() -> None:
 
 
 def test_every_kind_of_fault_topology_and_member_is_drawn() -> None:
-    assert {fault.kind for plan in PLANS for fault in [*plan.events, *plan.moves]} == set(Kind)
+    assert {fault.kind for plan in PLANS for fault in [*plan.faults, *plan.early, *plan.moves]} == set(Kind)
     assert {plan.topology for plan in PLANS} == {"mesh", "ring", "star"}
     nodes = [node for plan in PLANS for node in plan.nodes]
     assert any(node.is_anon for node in nodes)

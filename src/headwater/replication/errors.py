@@ -35,6 +35,8 @@ CODES: Mapping[int, ApplierState] = MappingProxyType(
         Er.TOO_EARLY_SUBSCRIBE: _S.LOADING,
         Er.SYNC_QUORUM_TIMEOUT: _S.LOADING,
         Er.SYNC_ROLLBACK: _S.LOADING,
+        Er.WAL_IO: _S.LOADING,
+        Er.CASCADE_ROLLBACK: _S.LOADING,
         Er.CFG: _S.LOADING,
         Er.ACCESS_DENIED: _S.LOADING,
         Er.NO_SUCH_USER: _S.LOADING,
@@ -44,7 +46,12 @@ CODES: Mapping[int, ApplierState] = MappingProxyType(
         Er.NIL_UUID: _S.DISCONNECTED,
     }
 )
-"""By code, for errors of the class ClientError and its kin."""
+"""By code, for errors of the class ClientError and its kin. Beyond Tarantool: a master that cannot write now, a row of
+`_cluster` or where its replica is, may be able to the next time."""
+
+READONLY_FOR_GOOD = ("config", "synchro", "election", None)
+"""Reasons of READONLY that pass only when somebody does something (`box.info.ro_reason`); no reason is told by masters
+before 2.10. An orphan, or a node that waits for its own rows, is soon none any more: Tarantool gives up there, too."""
 
 WORDS: Mapping[ApplierState, str] = MappingProxyType(
     {
@@ -76,6 +83,8 @@ def judge(error: BoxError, state: ApplierState, *, has_rows: bool = False) -> Ve
     if state is _S.FETCH_SNAPSHOT and has_rows:
         return Verdict(_S.STOPPED, retries=False)
     after = CLASSES.get(error.type_name) or CODES.get(error.code)
+    if error.code == Er.READONLY and error.fields.get("reason") not in READONLY_FOR_GOOD:
+        after = _S.LOADING
     if after is None or (error.code == Er.XLOG_GAP and error.type_name != "XlogGapError"):
         return Verdict(_S.STOPPED, retries=False)
     return Verdict(after, retries=True)

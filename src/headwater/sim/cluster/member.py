@@ -51,6 +51,9 @@ class Member:
         """Its present process has started and takes requests."""
         self.was_up = False
         """It has once been a member."""
+        self.wants_id = False
+        """An anonymous replica that is to become a member. The option is set while it runs, never before: a node does
+        not start with another one than what its files say."""
         self.last = VClock()
         """What its present or last process had written."""
         self.lost_tail = False
@@ -64,10 +67,6 @@ class Member:
         self._news = asyncio.Event()
 
     # ---- what others see
-
-    @property
-    def is_anon(self) -> bool:
-        return bool(self.values.get("replication_anon"))
 
     @property
     def id(self) -> int:
@@ -133,6 +132,10 @@ class Member:
     def _did_not_start(self, error: BoxError | OSError) -> None:
         self.machine.kill()
         self._simulation.note(self.name, f"did not start: {error}")
+        if self.wants_id and self.was_up and isinstance(error, BoxError) and error.code in (Er.UNKNOWN_REPLICA, Er.CFG):
+            # It died while it became a member: whether it is one, the error says.
+            self.values["replication_anon"] = error.code == Er.UNKNOWN_REPLICA
+            return
         is_full = self.machine.platter.capacity is not None
         excused = self.faults.injected > self.injected_at_boot or is_full
         if not excused and not (isinstance(error, BoxError) and error.code in NOT_YET):

@@ -31,6 +31,8 @@ class Nemesis:
     def __init__(self, simulation: Simulation, members: Mapping[str, Member], operator: Operator) -> None:
         self.struck: dict[Kind, int] = {}
         """How many faults of each kind there were."""
+        self.waiting: dict[tuple[str, tuple[str, ...]], None] = {}
+        """Who is to follow whom once these have joined."""
         self._simulation = simulation
         self._members = members
         self._operator = operator
@@ -163,7 +165,11 @@ class Nemesis:
     # ---- options
 
     def _configure(self, fault: Fault, member: Member) -> None:
-        if fault.kind is Kind.FOLLOW:
+        if fault.kind is Kind.FOLLOW and not self._may_follow(member, fault.others):
+            self.waiting[member.name, fault.others] = None
+            self._simulation.loop.call_later(1.0, self._configure, fault, member)
+        elif fault.kind is Kind.FOLLOW:
+            self.waiting.pop((member.name, fault.others), None)
             member.peers += [address(name) for name in fault.others if address(name) not in member.peers]
             self._tell_peers(member)
         elif fault.kind is Kind.FOLLOW_ONLY:
@@ -178,6 +184,13 @@ class Nemesis:
             self._operator.configure(member, fault.options)
             if fault.seconds:
                 self._later(fault.seconds, lambda: self._operator.configure(member, before))
+
+    def _may_follow(self, member: Member, names: Iterable[str]) -> bool:
+        """`legacy` makes an orphan of whoever is told to follow somebody without data; and whoever has none cannot join
+        orphans. So it is told of a newcomer once that one has joined."""
+        if member.values.get("bootstrap_strategy") != "legacy":
+            return True
+        return all(self._members[name].was_up for name in names)
 
     def _follow_again(self, member: Member, names: Iterable[str]) -> None:
         for name in names:

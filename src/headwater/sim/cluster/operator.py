@@ -45,8 +45,13 @@ class SetOperator:
     # ---- what runs beside everything else
 
     def configure(self, member: Member, changes: Mapping[str, Any]) -> None:
+        """A node that is starting has read the options of before: it is told when it is up."""
+        if changes == {"replication_anon": False}:
+            member.wants_id = True
+            self._simulation.spawn(self._register(member), f"{member.name} becomes a member")
+            return
         member.values.update(changes)
-        if not member.is_up:
+        if not member.machine.is_running:
             return
         wanted = self._wanted.setdefault((member.name, member.lives), {})
         is_busy = bool(wanted)
@@ -57,7 +62,10 @@ class SetOperator:
     async def _configure(self, member: Member, wanted: dict[str, None]) -> None:
         """Until nothing is wanted any more. The next life begins with these options anyway."""
         life = member.lives
-        while wanted and member.is_up and member.lives == life:
+        while wanted and member.machine.is_running and member.lives == life:
+            if not member.is_up:
+                await asyncio.sleep(0.1)
+                continue
             changes = {name: member.values[name] for name in wanted}
             reply = await self._call(member, "box.cfg", changes)
             if reply is not None:
@@ -70,10 +78,23 @@ class SetOperator:
                 await asyncio.sleep(1.0)
         wanted.clear()
 
+    async def _register(self, member: Member) -> None:
+        """Until it has an id, in whatever life."""
+        while member.wants_id:
+            await asyncio.sleep(1.0)
+            if not member.is_up:
+                continue
+            reply = await self._call(member, "box.cfg", {"replication_anon": False})
+            if reply is not None:
+                self._simulation.note(member.name, f"becomes a member: {reply.message or 'done'}")
+                member.wants_id = reply.code != 0
+                member.values["replication_anon"] = bool(reply.code) and bool(member.values["replication_anon"])
+
     @property
     def busy_with(self) -> list[str]:
         """Nodes that have not taken what they were told yet."""
-        return [name for (name, _), wanted in self._wanted.items() if wanted]
+        busy = [name for (name, _), wanted in self._wanted.items() if wanted]
+        return busy + [member.name for member in self._members.values() if member.wants_id]
 
     def snapshot(self, member: Member) -> None:
         if member.is_up:

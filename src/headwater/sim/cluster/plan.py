@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from headwater.sim.cluster.faults import Fault, Kind
 
@@ -68,9 +69,9 @@ class Plan:
         return replace(self, faults=faults, early=early)
 
     @property
-    def events(self) -> list[Fault]:
-        """Everything that happens after the set was made."""
-        return sorted([*(move for move in self.moves if move.at), *self.faults], key=lambda fault: fault.at)
+    def later(self) -> tuple[Fault, ...]:
+        """Moves after the set was made."""
+        return tuple(sorted((move for move in self.moves if move.at), key=lambda move: move.at))
 
     @property
     def numbers(self) -> list[int]:
@@ -98,13 +99,24 @@ def draw_plan(seed: int, *, nodes: int = 3, steps: int = STEPS, plain: bool = Fa
     """`plain`: every node with the same ordinary options, a full mesh."""
     dice = random.Random(f"{seed}/plan")
     topology = "mesh" if plain else dice.choice(("mesh", "mesh", "mesh", "ring", "star"))
-    members = _Members(dice, nodes, topology, plain).draw()
+    members = tuple(
+        _with_uuid(node, random.Random(f"{seed}/{node.name}")) for node in _Members(dice, nodes, topology, plain).draw()
+    )
     # Another stream: the same things go wrong, whatever the options are.
     dice = random.Random(f"{seed}/faults")
     faults = _Faults(dice, members, topology).draw()
     early = tuple(_early(dice, members))
     moves = tuple(_moves(dice, members, topology))
     return Plan(seed, members, faults, steps, SECONDS, topology, early, moves)
+
+
+def _with_uuid(node: NodePlan, dice: random.Random) -> NodePlan:
+    """A member that dies between its registration and its first snapshot comes back without data, as somebody else if
+    nobody says who it is; and `auto` joins nobody while a registered member is away. Then an operator would have to
+    expel the one that it was."""
+    if node.is_anon or node.options.get("bootstrap_strategy") == "legacy":
+        return node
+    return replace(node, options={**node.options, "instance_uuid": str(UUID(int=dice.getrandbits(128), version=4))})
 
 
 class _Members:

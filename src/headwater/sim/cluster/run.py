@@ -95,8 +95,12 @@ class ClusterRun:
             if node.starts_at:
                 self.members[node.name].boot_at(begin + node.starts_at)
         self.work.start(self.members, begin + plan.seconds)
-        nemesis = self.simulation.spawn(self.nemesis.run(plan.events), "nemesis")
-        while loop.now < begin + plan.seconds or not nemesis.done():
+        # Moves are not among the faults: some of these wait until all is well, which may need a move.
+        fibers = [
+            self.simulation.spawn(self.nemesis.run(plan.faults), "nemesis"),
+            self.simulation.spawn(self.nemesis.run(plan.later), "moves"),
+        ]
+        while loop.now < begin + plan.seconds or not all(fiber.done() for fiber in fibers):
             await asyncio.sleep(LOOK)
             self._check()
         await self._end_work()
@@ -148,6 +152,7 @@ class ClusterRun:
         members = self._expected()
         writable = {member.name: not member.values.get("read_only") for member in members}
         out = unhealed(members, is_writable=writable)
+        out += [f"{name} waits for {', '.join(others)} to join" for name, others in self.nemesis.waiting]
         return out + [f"{name} has not taken what box.cfg told it" for name in self.operator.busy_with]
 
     async def _until(self, condition: Callable[[], bool], problem: Callable[[], str], seconds: float) -> None:
