@@ -103,6 +103,8 @@ class LogWriter:
         """Good bytes in it."""
         self._broken = False
         """There may be bytes behind `_size` that must not be followed by others."""
+        self._abandoned = ""
+        """A file of ours without a row, which could not be mended: the next one takes its place."""
         self._doubtful = False
         """A sync of it has failed: what it had to force may be lost, and no later sync tells. Only a copy is sure."""
         self._names_changed = False
@@ -159,7 +161,7 @@ class LogWriter:
         self._refuse_while_failed()
         try:
             self._mend()
-            if self._file is not None and self._begin != self._vclock:
+            if self._file is not None and self._has_rows:
                 self._seal()
         except OSError:
             self._cut_back()
@@ -198,7 +200,7 @@ class LogWriter:
         self._mend()
         self._close_open_end()
         self._open_empty()
-        if self._file is not None and self._size >= self.max_size:
+        if self._file is not None and self._size >= self.max_size and self._has_rows:
             self._seal()
         if self._file is None:
             self._force_names()
@@ -219,12 +221,13 @@ class LogWriter:
     def _create(self) -> None:
         """A file whose head is on the disk before it has its name (xlog_create, xlog_materialize)."""
         path = f"{self._directory}/{file_name(self._vclock.signature, XLOG)}"
-        if self._disk.exists(path):
+        if path != self._abandoned and self._disk.exists(path):
             raise XlogError("the file exists and is not ours to append to: move it away", path=path)
         previous = self.files[-1].vclock if self.files else None
         head = format_meta(Meta(XLOG, self._instance_uuid, self._vclock, previous))
         file = self._materialize(path, lambda new: new.append(head))
         self._take_over(file, path, self._vclock, len(head))
+        self._abandoned = ""
         self.files = (*self.files, LogEntry(path, self._vclock))
 
     def _materialize(self, path: str, fill: Callable[[File], None]) -> File:
@@ -336,8 +339,22 @@ class LogWriter:
             self._truncate()
         except OSError as error:
             log.error("journal: cannot cut '%s' back to %d bytes (%s); writing it anew", self._path, self._size, error)
-            self._replace_by_copy()
-            self._drop_file()
+            if self._has_rows:
+                self._replace_by_copy()
+                self._drop_file()
+            else:
+                self._abandon()
+
+    @property
+    def _has_rows(self) -> bool:
+        """The open file."""
+        return self._begin != self._vclock
+
+    def _abandon(self) -> None:
+        """Nothing but a head is in the open file. A copy with an end marker would stand where the next one belongs."""
+        self._drop_file()
+        self._abandoned = self._path
+        self.files = tuple(entry for entry in self.files if entry.path != self._path)
 
     def _replace_by_copy(self) -> None:
         """The good part of the open file, in a new file of the same name, closed with an end marker. What a failed
