@@ -14,7 +14,7 @@ import typer
 
 from headwater.cli.demodata import SPACE, Traffic, fill
 from headwater.cli.demoset import DemoError, DemoSet
-from headwater.cli.wireclient import ConnectionFailed
+from headwater.client.link import ConnectionFailed
 from headwater.errors import BoxError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

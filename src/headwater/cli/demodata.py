@@ -10,7 +10,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.cli.wireclient import ConnectionFailed, WireClient
+from headwater.client.link import ConnectionFailed, WireClient
 from headwater.errors import BoxError
 from headwater.uri import Uri
 from headwater.wire.constants import Key, Type

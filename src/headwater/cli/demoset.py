@@ -17,7 +17,7 @@ from headwater.cli.demodata import call
 from headwater.cli.statusask import ask
 from headwater.cli.statusjudge import FOLLOWING
 from headwater.cli.statusnode import Node
-from headwater.cli.wireclient import ConnectionFailed, WireClient
+from headwater.client.link import ConnectionFailed, WireClient
 from headwater.env.disk import RealDisk
 from headwater.errors import BoxError, HeadwaterError
 from headwater.uri import Uri

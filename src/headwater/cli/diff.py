@@ -21,7 +21,7 @@ from headwater.cli.diffsource import CannotCompareError, Source
 from headwater.cli.rowtext import plain
 from headwater.cli.statusdraw import shown_vclock
 from headwater.cli.statusnode import missing
-from headwater.cli.wireclient import ConnectionFailed
+from headwater.client.link import ConnectionFailed
 from headwater.errors import BoxError, system_words
 from headwater.uri import UriError, parse_uri
 from headwater.wire.msgpack import unpack

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from headwater.cli.diffsource import INDEX_ID, SPACE_ID, CannotCompareError, Part, parts_of
-from headwater.cli.wireclient import WireClient
+from headwater.client.link import WireClient
 from headwater.kernels import mp_array_fields, mp_next
 from headwater.typing import IteratorType, SpaceId
 from headwater.uri import Uri

@@ -20,7 +20,7 @@ import typer
 from headwater.cli.rowfilter import RowFilter, UsageError, make_filter
 from headwater.cli.rowsource import RowSource
 from headwater.cli.rowtext import json_line
-from headwater.cli.wireclient import ConnectionFailed, WireClient
+from headwater.client.link import ConnectionFailed, WireClient
 from headwater.errors import BoxError, Er
 from headwater.uri import UriError, parse_uri
 from headwater.wire import request

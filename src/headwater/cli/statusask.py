@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from headwater.cli.statusnode import Node, Picture, Silent, node_of
-from headwater.cli.wireclient import ConnectionFailed, WireClient
+from headwater.client.link import ConnectionFailed, WireClient
 from headwater.errors import BoxError, Er
 from headwater.typing import VCLOCK_MAX
 from headwater.uri import LOOPBACK, Uri, UriError, parse_uri

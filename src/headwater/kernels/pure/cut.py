@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headwater.errors import MsgPackError
 from headwater.kernels.pure import msgpack as mp
-from headwater.kernels.pure.heads import COMMIT, NOP, Head, read_head
+from headwater.kernels.pure.heads import NOP, Head, read_head
+from headwater.kernels.pure.rows import COMMIT
 
 _CHANGES = frozenset((2, 3, 4, 5, 9, NOP))
 """INSERT, REPLACE, UPDATE, DELETE, UPSERT."""
