@@ -65,6 +65,7 @@ class CallNode(Node):
         self.settles = 0
         self.checkpoints = 0
         self.reconfigured: list[dict[str, Any]] = []
+        self.forgotten: list[UUID] = []
         self.refuse: BoxError | OSError | None = None
         """What `reconfigure` raises."""
         self.schema.identity.instance_uuid = UUID("5ee27f1a-6eee-4d8c-8a31-0a4f0e0e2d6d")
@@ -80,6 +81,9 @@ class CallNode(Node):
     async def checkpoint(self) -> None:
         self.checkpoints += 1
         await asyncio.sleep(0)
+
+    async def forget_replica(self, uuid: UUID) -> None:
+        self.forgotten.append(uuid)
 
     async def reconfigure(self, changes: Mapping[str, Any]) -> None:
         self.reconfigured.append(dict(changes))

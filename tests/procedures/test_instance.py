@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.procedures.node import CallNode
@@ -183,6 +184,16 @@ def test_wait_rw(node: CallNode) -> None:
 def test_wal_sync(node: CallNode) -> None:
     assert node.call("box.ctl.wal_sync") == []
     assert node.settles == 1
+
+
+def test_replica_gc(node: CallNode) -> None:
+    uuid = "b5ee27f1-6eee-4d8c-8a31-0a4f0e0e2d6d"
+    assert node.call("box.ctl.replica_gc", uuid) == []
+    assert node.forgotten == [UUID(uuid)]
+    assert node.fails("box.ctl.replica_gc").code == Er.ILLEGAL_PARAMS
+    for wrong in ("", "me", uuid.replace("-", ""), "g" + uuid[1:]):
+        assert node.fails("box.ctl.replica_gc", wrong).message == f"Invalid UUID: {wrong}"
+    assert len(node.forgotten) == 1
 
 
 def test_session(node: CallNode, alice: User) -> None:

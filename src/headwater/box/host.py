@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from headwater.box.execute import Statements
 from headwater.box.stat import Stats
@@ -80,6 +81,9 @@ class Host(Protocol):
     def make_bootstrap_leader(self) -> Awaitable[None]:
         """Make the replica set, or be the member that newcomers join; UNSUPPORTED unless the strategy is
         `supervised`."""
+
+    def forget_replica(self, uuid: UUID) -> Awaitable[None]:
+        """Keep no files more for it; returns when that is written. REPLICA_GC while it is connected."""
 
     def reconfigure(self, changes: Mapping[str, Any]) -> Awaitable[None]:
         """These dynamic options have just got these values: act on it. A BoxError takes all of them back."""

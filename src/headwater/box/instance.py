@@ -138,6 +138,7 @@ class Box:
         self.schema.listeners.append(self.tell.schema_changed)
         self.schema.has_connections = self._has_connections
         self.read_only.listeners.append(self._read_only_changed)
+        self.gc.on_moved = self._rows_removed
         self.journal.on_rollback.append(lambda: self.events.wal_error(self.journal.errors))
 
     # ---- life -----------------------------------------------------------------------------------------
@@ -450,6 +451,10 @@ class Box:
     async def make_bootstrap_leader(self) -> None:
         await self.membership.lead()
 
+    async def forget_replica(self, uuid: UUID) -> None:
+        self.consumers.drop(uuid)
+        await self.consumers.store()
+
     def picture(self) -> Sequence[int]:
         return sent_spaces(self.schema)
 
@@ -522,6 +527,10 @@ class Box:
         self.tell.identity()
         self.tell.status()
         self.tell.ballot()
+
+    def _rows_removed(self) -> None:
+        if self.is_ready:
+            self.tell.ballot()
 
     def election_changed(self) -> None:
         self.tell.election()

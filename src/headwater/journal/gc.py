@@ -27,7 +27,7 @@ class Consumer:
     vclock: VClock
     """Rows after this are needed."""
     active: bool = True
-    """False once what it needs was removed because the disk was full: it has to join anew."""
+    """False once what it needs was removed, because the disk was full or before it came: it has to join anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,9 @@ class Gc:
         """How many snapshots stay, at least one."""
         self.vclock = VClock()
         """Rows after this are on the disk."""
+        self.on_moved: Callable[[], object] = lambda: None
+        """Called when `vclock` has moved: peers learn from the ballot whether they came too late
+        (gc.on_garbage_collection)."""
         self.checkpoints: list[Checkpoint] = []
         """Oldest first."""
         self._superseded: list[VClock] = []
@@ -92,19 +95,33 @@ class Gc:
         return self._consumers.get(name)
 
     def register(self, name: str, vclock: VClock) -> Consumer:
-        """A consumer from this vclock on; one that is known goes back to the smaller of both (gc_consumer_register)."""
+        """A consumer from this vclock on; one that is known goes back to the smaller of both (gc_consumer_register).
+        One that needs rows which are gone already holds nothing: it has to join anew, whatever is kept for it."""
         known = self._consumers.get(name)
         if known is None:
-            known = self._consumers[name] = Consumer(name, vclock.copy())
+            known = self._consumers[name] = Consumer(name, vclock.copy(), active=self._has_after(vclock))
         elif known.active:
             known.vclock.minimum(vclock)
+        else:
+            self._revive(known, vclock)
         return known
 
     def advance_consumer(self, name: str, vclock: VClock) -> None:
-        """It has acknowledged rows. One that fell behind for good stays where it is (gc_consumer_advance)."""
+        """It has acknowledged rows. One that fell behind for good stays where it is (gc_consumer_advance), unless it
+        has joined anew since."""
         consumer = self._consumers[name]
-        if consumer.active and vclock.signature > consumer.vclock.signature:
+        if not consumer.active:
+            self._revive(consumer, vclock)
+        elif vclock.signature > consumer.vclock.signature:
             consumer.vclock = vclock.copy()
+
+    def _has_after(self, vclock: VClock) -> bool:
+        """Is everything after it on the disk?"""
+        return vclock.covers(self.vclock, ignore0=True)
+
+    def _revive(self, consumer: Consumer, vclock: VClock) -> None:
+        if self._has_after(vclock):
+            consumer.vclock, consumer.active = vclock.copy(), True
 
     def unregister(self, name: str) -> None:
         self._consumers.pop(name, None)
@@ -116,10 +133,11 @@ class Gc:
         lost = [
             consumer
             for consumer in self._consumers.values()
-            if consumer.active and not consumer.vclock.covers(vclock, ignore0=True)
+            if consumer.active and not self._has_after(consumer.vclock)
         ]
         for consumer in lost:
             consumer.active = False
+        self.on_moved()
         return lost
 
     # ---- pauses
@@ -152,4 +170,5 @@ class Gc:
                 needed.minimum(consumer.vclock, ignore0=True)
         if needed.signature > self.vclock.signature:
             self.vclock = needed.copy()
+            self.on_moved()
         return Garbage(tuple(dropped), needed)

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from headwater.errors import BoxError
+from headwater.errors import BoxError, Er, er
 from headwater.journal.gc import Consumer
 from headwater.replication.local import LocalSpace
 from headwater.store import system
@@ -137,7 +137,7 @@ class Consumers:
         """It has everything up to here: files that hold nothing else are not needed for it any more
         (relay_on_close_log_f, relay_schedule_pending_gc)."""
         consumer = self._host.gc.consumer(name_of(uuid))
-        if consumer is None or not consumer.active:
+        if consumer is None:
             return
         for entry in reversed(self._host.journal.entries):
             if entry.vclock.signature <= consumer.vclock.signature:
@@ -165,6 +165,28 @@ class Consumers:
         else:
             self.forget(replica.uuid)
 
+    def drop(self, uuid: UUID) -> None:
+        """box.ctl.replica_gc: keep nothing more for a replica that is not connected, member or not (replica_gc)."""
+        replica = self._host.replicaset.find(uuid)
+        if replica is None or replica.is_self:
+            words = "Replica does not exist" if replica is None else "Cannot clean up self"
+            raise er(Er.REPLICA_GC, str(uuid), words)
+        if replica.guest is not None:
+            raise er(Er.REPLICA_GC, str(uuid), "Replica is connected")
+        self._arrived(uuid)
+        self._let_go(uuid)
+
+    def _let_go(self, uuid: UUID) -> None:
+        """An anonymous one is forgotten itself, too."""
+        timer = self._expiry.pop(uuid, None)
+        if timer is not None:
+            timer.cancel()
+        self.forget(uuid)
+        replica = self._host.replicaset.find(uuid)
+        if replica is not None and not replica.id:
+            replica.relay = None
+            self._host.replicaset.forget_if_orphaned(uuid)
+
     def forget(self, uuid: UUID) -> None:
         """It will not come back, or it does not matter (gc_erase_consumer)."""
         self._host.gc.unregister(name_of(uuid))
@@ -175,13 +197,8 @@ class Consumers:
         self._expiry[uuid] = self._host.world.tasks.later(ttl, self._expired, uuid)
 
     def _expired(self, uuid: UUID) -> None:
-        self._expiry.pop(uuid, None)
         log.info("anonymous replica %s has not been used for too long, so it has been removed", uuid)
-        self.forget(uuid)
-        replica = self._host.replicaset.find(uuid)
-        if replica is not None:
-            replica.relay = None
-            self._host.replicaset.forget_if_orphaned(uuid)
+        self._let_go(uuid)
 
     def _removed(self, event: SchemaEvent) -> None:
         """A member is one no longer (replica_clear_id). While it is connected its consumer stays."""
@@ -200,11 +217,15 @@ class Consumers:
             await self._changed.wait()
             self._changed.clear()
             try:
-                if self._store_all():
-                    await self._host.journal.sync()
+                await self.store()
                 await self._host.collect_garbage()
             except BoxError as error:
                 log.error("cannot store where replicas are: %s", error.message)
+
+    async def store(self) -> None:
+        """Returns when all that has changed is written."""
+        if self._store_all():
+            await self._host.journal.sync()
 
     def _load(self) -> dict[UUID, VClock]:
         rows = [unpack(each) for each in self._space.tuples()]

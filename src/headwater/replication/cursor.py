@@ -250,7 +250,10 @@ def advice(host: Host, have: VClock) -> str:
     holders = [f"{uuid} at {address}" for uuid, address in _holders(host, have)]
     if holders:
         return f"The rows may still be on {' and on '.join(holders)}: let the replica follow it"
-    return "No instance that this one follows has the rows: restart the replica without its data, so that it joins anew"
+    return (
+        "No instance that this one follows has the rows: restart the replica, and it joins anew; if it has rows that "
+        "nobody else has it does not, to keep them: save them and start it on an empty directory"
+    )
 
 
 def _holders(host: Host, have: VClock) -> list[tuple[UUID, str]]:

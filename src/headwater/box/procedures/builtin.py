@@ -40,6 +40,7 @@ PROCEDURES: Mapping[str, Built] = MappingProxyType(
         "box.ctl.wait_rw": instance.wait_rw,
         "box.ctl.wait_ro": instance.wait_ro,
         "box.ctl.make_bootstrap_leader": instance.make_bootstrap_leader,
+        "box.ctl.replica_gc": instance.replica_gc,
         "box.ctl.is_recovery_finished": instance.is_recovery_finished,
         "box.ctl.wal_sync": instance.wal_sync,
         "box.session.id": instance.session_id,

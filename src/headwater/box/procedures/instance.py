@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable
 from typing import Any
+from uuid import UUID
 
 from headwater.box import info
 from headwater.box.procedures.arguments import illegal, is_table, lua_type, pairs
@@ -18,6 +19,8 @@ log = logging.getLogger("headwater.cfg")
 
 _RO_POLL = 0.05
 """Seconds between two looks at whether the node is read-only."""
+UUID_LENGTH = 36
+"""Of its text (tt_uuid_from_string); others write it otherwise, too."""
 
 
 # ---- box.info ---------------------------------------------------------------------------------------
@@ -177,6 +180,24 @@ async def make_bootstrap_leader(ctx: Context, options: Any = None) -> None:
     if options is not None and not is_table(options):
         raise illegal("Usage: box.ctl.make_bootstrap_leader([{graceful = boolean}])")
     await ctx.host.make_bootstrap_leader()
+
+
+async def replica_gc(ctx: Context, uuid: Any = None) -> None:
+    """Keep no journal files for a replica that is away (box.ctl.replica_gc)."""
+    if lua_type(uuid) != "string":
+        raise illegal(f"bad argument #1 to 'replica_gc' (string expected, got {lua_type(uuid)})")
+    if len(uuid) != UUID_LENGTH or not (parsed := _uuid(uuid)):
+        raise illegal(f"Invalid UUID: {uuid}")
+    if ctx.txn is not None:
+        raise er(Er.ACTIVE_TRANSACTION)
+    await ctx.host.forget_replica(parsed)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def is_recovery_finished(ctx: Context) -> bool:
