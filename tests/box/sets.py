@@ -11,6 +11,7 @@ from headwater.box.instance import Box
 from headwater.errors import BoxError
 from headwater.options import Options
 from headwater.server.node import make_node
+from headwater.sim.faults import Faults
 from headwater.sim.world import Machine, Simulation, SimWorld
 from headwater.store import system
 from headwater.typing import SpaceId
@@ -31,6 +32,8 @@ class Peer:
     def __init__(self, machine: Machine, options: dict[str, Any]) -> None:
         self.machine = machine
         self.options = options
+        self.faults: Faults | None = None
+        """Of the disk of its next lives."""
         self.box: Box
         self._world: SimWorld
 
@@ -39,7 +42,7 @@ class Peer:
         return f"{self.machine.name}:3301"
 
     def boot(self) -> Box:
-        self._world = self.machine.boot()
+        self._world = self.machine.boot(self.faults)
         data = f"/{self.machine.name}"
         values = {**COMMON, "listen": self.address, "wal_dir": data, "memtx_dir": data, **self.options}
         self.box = make_node(self._world, Options.load(values))

@@ -24,7 +24,7 @@ from headwater.box.picture import kept_spaces, sent_spaces, system_rows
 from headwater.box.procedures import registry
 from headwater.box.readonly import ReadOnly
 from headwater.box.replay import Replay
-from headwater.box.replicaids import kept_ids
+from headwater.box.replicaids import check_ids, kept_ids
 from headwater.box.settings import apply_settings, settings_of
 from headwater.box.stat import Stats
 from headwater.box.synchro import SynchroRows
@@ -292,6 +292,7 @@ class Box:
         if member is not None:
             self.memtx.replica_id = member.id
         check_identity(self.schema, self.memtx.replica_id, self.options)
+        check_ids(self, self.queue.owner)
         self.schema.end_recovery()
         now = self.world.clock.time()
         for snapshot in recovered.checkpoints:

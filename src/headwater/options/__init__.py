@@ -86,6 +86,9 @@ class Options(
         self._check_together()
 
     def _check_together(self) -> None:
+        if self.replica_ids == "remap" and self.election_mode != "off":
+            words = "'remap' does not go together with elections, whose rows hold ids: set election_mode to 'off'"
+            raise er(Er.CFG, "replica_ids", words)
         if self.replication_anon and self.read_only is not True:
             # box.cc, box_check_replication_anon
             raise er(Er.CFG, "replication_anon", "the value may be set to true only when the instance is read-only")

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from headwater.errors import BoxError, Er, er
 from headwater.replication import login, requests
-from headwater.replication.border import Border, to_master
+from headwater.replication.border import Border, inherit, to_master
 from headwater.replication.channel import Channel
 from headwater.replication.conflict import judge_of
 from headwater.replication.errors import WORDS, Verdict, as_box_error, judge
@@ -365,13 +365,19 @@ class Applier:
             await self._read(load.snapshot)
         load.end_snapshot()
         if is_anon:
+            await self._inherit()
             self._become(_S.FETCHED_SNAPSHOT)
             return
         log.info("applier/%s: initial data received", self.uri)
         self._become(_S.FINAL_JOIN)
         await self._read(load.final)
         log.info("applier/%s: final data received", self.uri)
+        await self._inherit()
         self._become(_S.JOINED)
+
+    async def _inherit(self) -> None:
+        assert self._connection is not None
+        await self._in_time(inherit(self._host, self._channel, self._connection.features))
 
     async def _meta(self, load: Load) -> Row:
         """State of election and queue, if the master sends it. The first row of the snapshot."""

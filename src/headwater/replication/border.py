@@ -15,18 +15,19 @@ from uuid import UUID
 from headwater.errors import Er, er
 from headwater.kernels import frame_end, mp_next
 from headwater.replication.channel import Channel, ChannelClosed
-from headwater.replication.ids import OURS, ReplicaIds
+from headwater.replication.ids import MODE, OURS, ReplicaIds
 from headwater.replication.remap import UnknownSource, Way, members
 from headwater.store import system
 from headwater.typing import IteratorType
-from headwater.wire.body import fields
-from headwater.wire.constants import Feature, Key, Type
+from headwater.wire.body import fields, is_map
+from headwater.wire.constants import Feature, Key, MpType, Type
 from headwater.wire.mpread import read_length
 from headwater.wire.msgpack import pack, unpack
 from headwater.wire.replication import decode_error
 from headwater.wire.xrow import Row
 
 if TYPE_CHECKING:
+    from headwater.replication.applier import Applier
     from headwater.replication.host import Host
 
 log = logging.getLogger("headwater.replication")
@@ -73,9 +74,10 @@ class Border:
 class Upstream(Border):
     """A master that numbers otherwise. We translate, whatever it is."""
 
-    def __init__(self, ids: ReplicaIds, peer: UUID, features: frozenset[int], seen: VClockMap) -> None:
-        """`seen`: the vclock in its ballot, which is older than what `open` downloads."""
+    def __init__(self, ids: ReplicaIds, own: UUID, peer: UUID, features: frozenset[int], seen: VClockMap) -> None:
+        """`own` is our UUID. `seen`: the vclock in its ballot, which is older than what `open` downloads."""
         self._ids = ids
+        self._own = own
         self._peer = peer
         self._features = features
         self._seen = seen
@@ -88,12 +90,14 @@ class Upstream(Border):
     async def open(self, channel: Channel) -> None:
         """Protocol of cluster update (seed 004): the extra phase before SUBSCRIBE. A master that remaps, too, also
         says who had an id there before it was expelled."""
-        found = members(await _select(channel, system.CLUSTER, []))
-        if Feature.REPLICA_IDS in self._features:
-            rows = await _select(channel, system.REPLICA_IDS, [OURS])
-            found = sorted({*found, *members_of_ids(rows)}, key=lambda each: each[0])
-        self._ids.downloaded(self._peer, found)
+        found = dict(members(await _select(channel, system.CLUSTER, [])))
+        is_member = self._own in found.values()
+        is_all = Feature.REPLICA_IDS in self._features
+        if is_all:
+            found |= dict(await ids_of(channel))
+        self._ids.downloaded(self._peer, sorted(found.items()), is_all=is_all)
         self._rows = self._ids.stream(self._peer, Way.IN)
+        self._rows.past = (self._own, self._seen) if is_member else None
         for replica_id in sorted(self._rows.skips):
             log.warning(
                 "rows of replica id %d of %s are left out: its _cluster does not say whose they are",
@@ -133,9 +137,11 @@ class Upstream(Border):
 class Follower(Border):
     """A follower that does not translate: it is told everything in its own numbers."""
 
-    def __init__(self, ids: ReplicaIds, peer: UUID) -> None:
+    def __init__(self, ids: ReplicaIds, peer: UUID, applier: Applier | None) -> None:
+        """`applier`: ours, if we follow the peer. It can look at its `_cluster` once more."""
         self._ids = ids
         self._peer = peer
+        self._applier = applier
         self._rows = ids.stream(peer, Way.OUT)
 
     def vclock_out(self, vclock: VClockMap) -> VClockMap:
@@ -145,7 +151,7 @@ class Follower(Border):
         return self._ids.to_local(self._peer, vclock)
 
     def filter_in(self, ids: Iterable[int]) -> frozenset[int]:
-        return frozenset(self._ids.to_local(self._peer, dict.fromkeys(ids, 1)))
+        return self._ids.filter_to_local(self._peer, ids)
 
     def id_out(self, replica_id: int) -> int:
         """Ours, in the header of an answer; 0 where the peer does not know us."""
@@ -157,14 +163,23 @@ class Follower(Border):
             if stop < len(data):
                 self._rows.translate(data[stop:])
         except UnknownSource as unknown:
-            words = f"rows of replica id {unknown.replica_id} for a follower that has no number for it"
-            raise er(Er.UNSUPPORTED, "Headwater with replica_ids: remap", words) from None
+            raise self._unknown(unknown.replica_id) from None
         return moved
+
+    def _unknown(self, replica_id: int) -> Exception:
+        """A row of an instance that the peer numbers in a way that we were not told, or not at all. If we follow it,
+        its `_cluster` is looked at once more before it is refused for that."""
+        words = f"rows of replica id {replica_id} for a follower that has no number for it"
+        error = er(Er.UNSUPPORTED, MODE, words)
+        if self._applier is None or not self._ids.look_again(self._peer, replica_id):
+            return error
+        self._applier.restart(error)
+        return ChannelClosed(f"{words}: its _cluster is looked at once more")
 
 
 def to_master(host: Host, peer: UUID, features: frozenset[int], seen: VClockMap) -> Border:
     """Towards a node that we follow."""
-    return Border() if host.ids is None else Upstream(host.ids, peer, features, seen)
+    return Border() if host.ids is None else Upstream(host.ids, host.uuid, peer, features, seen)
 
 
 def to_follower(host: Host, peer: UUID, features: frozenset[int], *, is_anon: bool) -> Border:
@@ -175,8 +190,12 @@ def to_follower(host: Host, peer: UUID, features: frozenset[int], *, is_anon: bo
         return Border()
     if not ids.knows(peer):
         words = f"replica {peer}, whose replica ids it does not know: let this node follow it, or let it join here anew"
-        raise er(Er.UNSUPPORTED, "Headwater with replica_ids: remap", words)
-    return Follower(ids, peer)
+        raise er(Er.UNSUPPORTED, MODE, words)
+    replica = host.replicaset.find(peer)
+    applier = replica.applier if replica is not None else None
+    if applier is not None and ids.is_looking(peer):
+        raise er(Er.LOADING)
+    return Follower(ids, peer, applier)
 
 
 def joined(host: Host, peer: UUID, features: frozenset[int]) -> None:
@@ -185,14 +204,20 @@ def joined(host: Host, peer: UUID, features: frozenset[int]) -> None:
         host.ids.shares(peer)
 
 
-def members_of_ids(tuples: list[bytes]) -> list[tuple[int, UUID]]:
-    """Rows of a peer's `_replica_ids` about itself: those of `_cluster` without the first field."""
-    return [_own_id(data) for data in tuples]
+async def inherit(host: Host, channel: Channel, features: frozenset[int]) -> None:
+    """We took everything from a master, rows of instances too that it has expelled since: if it remaps, it says who
+    they are, and we go on with its numbering."""
+    if host.ids is not None and Feature.REPLICA_IDS in features:
+        host.ids.inherit(await ids_of(channel))
 
 
-def _own_id(data: bytes) -> tuple[int, UUID]:
-    _, replica_id, _, instance = unpack(data)
-    return int(replica_id), UUID(instance)
+async def ids_of(channel: Channel) -> list[tuple[int, UUID]]:
+    """How a peer that remaps counts itself."""
+    try:
+        rows = [unpack(data) for data in await _select(channel, system.REPLICA_IDS, [OURS])]
+        return [(int(row[1]), UUID(row[3])) for row in rows]
+    except (IndexError, TypeError, ValueError):  # MsgPackError among them
+        raise er(Er.INVALID_MSGPACK, "a row of _replica_ids") from None
 
 
 async def _select(channel: Channel, space_id: int, key: list[object]) -> list[bytes]:
@@ -209,9 +234,10 @@ async def _select(channel: Channel, space_id: int, key: list[object]) -> list[by
     row = await channel.packet()
     if row.is_error:
         raise decode_error(row)
-    for number, _, at, _ in fields(row.body, 0):
-        if number == Key.DATA:
-            return _items(row.body, at)
+    if is_map(row.body):
+        for number, kind, at, _ in fields(row.body, 0):
+            if number == Key.DATA and kind == MpType.ARRAY:
+                return _items(row.body, at)
     raise er(Er.PROTOCOL, "Invalid response to SELECT")
 
 

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import Er, MsgPackError, SystemError_, XlogError, er
 from headwater.journal.batch import prepared_vclock
-from headwater.kernels import ReadView
+from headwater.kernels import ReadView, mp_array_fields
 from headwater.replication.channel import Channel
 from headwater.replication.guests import Guest
-from headwater.replication.peers import raft_group, takes_meta
+from headwater.replication.peers import raft_group, rewrite, takes_meta
+from headwater.store import system
 from headwater.vclock import VClock
 from headwater.wire.constants import SYNCHRO_TYPES, RaftState, Type
+from headwater.wire.mpwrite import pack_uint
 from headwater.wire.replication import encode_type, encode_vclock
+from headwater.wire.request import of_row
 from headwater.wire.synchro import RaftMessage, Synchro, decode_raft, decode_synchro, encode_raft, encode_synchro
 from headwater.wire.xrow import Row, encode_packet
 from headwater.world import File, Worker
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 CHUNK = 256 << 10
 """Bytes of rows made in the worker in one step."""
+_INSERT = frozenset((int(Type.INSERT),))
+_OWN_ID = pack_uint(system.REPLICA_IDS)
+"""As it stands in the rows that define the space."""
 
 
 class Out:
@@ -67,7 +73,7 @@ async def send_picture(host: Host, out: Out, version: int) -> VClock:
         election, queue = host.election.checkpoint(), host.queue.checkpoint()
         await host.journal.sync()
         _send_head(host, out, version, vclock, election, queue)
-        await _send_view(view, out, worker)
+        await _send_view(view, out, worker, remaps=host.ids is not None)
     finally:
         await worker.run(lambda: None)  # a step that still runs has ended before the view is closed
         view.close()
@@ -75,8 +81,8 @@ async def send_picture(host: Host, out: Out, version: int) -> VClock:
     return vclock
 
 
-async def _send_view(view: ReadView, out: Out, worker: Worker) -> None:
-    """The next rows are made while the last ones leave."""
+async def _send_view(view: ReadView, out: Out, worker: Worker, *, remaps: bool) -> None:
+    """The next rows are made while the last ones leave. `remaps`: this node has a space that nobody else is to know."""
     step = partial(view.fill_frames, CHUNK, out.sync, 0.0)
     ahead = worker.run(step)
     while True:
@@ -84,7 +90,24 @@ async def _send_view(view: ReadView, out: Out, worker: Worker) -> None:
         if not count:
             return
         ahead = worker.run(step)
+        if remaps and _OWN_ID in data:
+            data = rewrite(data, _INSERT, _unless_own)
         await out.write(data)
+
+
+def _unless_own(row: Row) -> bytes:
+    return b"" if _is_own(row) else encode_packet(row)
+
+
+def _is_own(row: Row) -> bool:
+    """Does it define `_replica_ids`? The space is local, its definition too (docs/formats/system-spaces.md)."""
+    if _OWN_ID not in row.body:
+        return False
+    request = of_row(row)
+    if request.space_id not in (system.SPACE, system.INDEX) or request.tuple is None:
+        return False
+    first, second = mp_array_fields(request.tuple)[:2]
+    return request.tuple[first:second] == _OWN_ID
 
 
 def _send_head(host: Host, out: Out, version: int, vclock: VClock, raft: RaftMessage, queue: Synchro) -> None:
@@ -159,7 +182,7 @@ class _SnapshotWalk:
         return b"".join(self._packet(row) for row in rows(block, self._path) if self._is_sent(row))
 
     def _is_sent(self, row: Row) -> bool:
-        return row.type == Type.INSERT and not row.is_local and row.lsn >= self._start
+        return row.type == Type.INSERT and not row.is_local and row.lsn >= self._start and not _is_own(row)
 
     def _packet(self, row: Row) -> bytes:
         """With its number, so that the replica can go on behind it."""

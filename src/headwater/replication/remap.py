@@ -20,7 +20,7 @@ from enum import Enum
 from itertools import pairwise
 from uuid import UUID
 
-from headwater.errors import BoxError, Er, er
+from headwater.errors import BoxError, Er, MsgPackError, er
 from headwater.kernels import frame_end, mp_array_fields, renumber_frames
 from headwater.store import system
 from headwater.typing import VCLOCK_MAX
@@ -99,6 +99,9 @@ class Registry:
 
     def _bind(self, replica_id: int, uuid: UUID) -> None:
         self.version += 1
+        former = self._owners.get(replica_id)
+        if former is not None and former != uuid and self._ids.get(former) == replica_id:
+            del self._ids[former]
         self._ids[uuid] = replica_id
         self._owners[replica_id] = uuid
         self.counter = max(self.counter, replica_id)
@@ -110,11 +113,14 @@ class Numbering:
 
     owners: dict[int, list[UUID]] = field(default_factory=dict)
     """Who has, and before that had, an id there; oldest first. A server that gives an id anew goes on with its LSNs."""
+    ends: dict[tuple[int, UUID], int] = field(default_factory=dict)
+    """Of a former owner that has another id there now: the last of its rows under the old one, or a later one."""
     version: int = 0
     """Counts changes."""
 
-    def learn(self, replica_id: int, uuid: UUID) -> bool:
-        """A row of its `_cluster`. True if that is news."""
+    def learn(self, replica_id: int, uuid: UUID, end: int = 0) -> bool:
+        """A row of its `_cluster`. True if that is news. `end`: how far we have the rows of this instance; what the
+        peer has of them under an id of before goes no further."""
         if not 0 < replica_id < VCLOCK_MAX:
             raise er(Er.REPLICA_MAX, replica_id)
         owners = self.owners.setdefault(replica_id, [])
@@ -123,8 +129,24 @@ class Numbering:
         if uuid in owners:
             owners.remove(uuid)
         owners.append(uuid)
+        for former, them in self.owners.items():
+            if former != replica_id and uuid in them[:-1]:
+                self.ends.setdefault((former, uuid), end)
         self.version += 1
         return True
+
+    def replace(self, members: Iterable[tuple[int, UUID]]) -> bool:
+        """All that it has ever given, as it says itself. True if that is news."""
+        told = {replica_id: [uuid] for replica_id, uuid in members}
+        if told == self.owners:
+            return False
+        self.owners, self.ends = told, {}
+        self.version += 1
+        return True
+
+    def is_former(self, uuid: UUID) -> bool:
+        """Did it have an id there, which is another's now?"""
+        return not self.id_of(uuid) and any(uuid in owners for owners in self.owners.values())
 
     def owner(self, replica_id: int) -> UUID | None:
         owners = self.owners.get(replica_id)
@@ -134,31 +156,47 @@ class Numbering:
         """The id under which it writes there; 0 for none."""
         return next((id_ for id_, owners in self.owners.items() if owners[-1] == uuid), 0)
 
-    def invent(self, uuid: UUID) -> int:
+    def invent(self, uuid: UUID, end: int = 0) -> int:
         """An id for somebody the peer does not know yet: one that nobody ever had there."""
         replica_id = max(self.owners, default=0) + 1
         if replica_id >= VCLOCK_MAX:
             raise er(Er.REPLICA_MAX, VCLOCK_MAX)
-        self.learn(replica_id, uuid)
+        self.learn(replica_id, uuid, end)
         return replica_id
 
     # ---- vclocks ----------------------------------------------------------------------------------------
 
-    def to_local(self, vclock: VClockMap, registry: Registry) -> dict[int, int]:
-        """What the peer has, in our ids. An id that had several owners counts for the last: up to where the ones before
-        it came is not told."""
+    def to_local(self, vclock: VClockMap, registry: Registry, have: VClockMap | None = None) -> dict[int, int]:
+        """What the peer has, in our ids. An id that had several owners counts for the last. With `have`, our own
+        vclock: the ones before it have nothing more that the peer would take under that id; so it has all that we have,
+        or, of one that has another id there now, all that we had when it got that."""
         out = {0: vclock[0]} if vclock.get(0) else {}
         for replica_id, lsn in vclock.items():
             local = self._local(replica_id, registry) if replica_id else 0
             if local:
-                out[local] = lsn
+                out[local] = max(lsn, out.get(local, 0))
+            if replica_id and have is not None:
+                for uuid in self.owners.get(replica_id, ())[:-1]:
+                    self._add_former(out, replica_id, uuid, registry, have)
         return out
 
+    def _add_former(
+        self, out: dict[int, int], replica_id: int, uuid: UUID, registry: Registry, have: VClockMap
+    ) -> None:
+        local = registry.find(uuid)
+        lsn = have.get(local, 0) if local else 0
+        if self.id_of(uuid):
+            lsn = min(lsn, self.ends.get((replica_id, uuid), 0))
+        if lsn:
+            out[local] = max(lsn, out.get(local, 0))
+
     def to_remote(self, vclock: VClockMap, registry: Registry) -> dict[int, int]:
-        """What we have, in the peer's ids: of an id with several owners, the rows of all of them."""
+        """What we have, in the peer's ids: of an id with several owners, the rows of the last; where there are none of
+        it yet, it goes on behind those of the ones before."""
         out = {0: vclock[0]} if vclock.get(0) else {}
         for replica_id, owners in self.owners.items():
-            lsn = max(vclock.get(registry.find(uuid) or UNKNOWN, 0) for uuid in owners)
+            *former, last = [vclock.get(registry.find(uuid) or UNKNOWN, 0) for uuid in owners]
+            lsn = last or max(former, default=0)
             if lsn:
                 out[replica_id] = lsn
         return out
@@ -203,16 +241,22 @@ class Translator:
         way: Way,
         *,
         learned: Callable[[int, UUID], object] = lambda remote_id, uuid: None,
+        end_of: Callable[[UUID], int] = lambda uuid: 0,
     ) -> None:
-        """`learned(remote id, uuid)`: the stream told something new of the peer's numbering; to be kept."""
+        """`learned(remote id, uuid)`: the stream told something new of the peer's numbering; to be kept.
+        `end_of(uuid)`: how far we have the rows of this instance."""
         self.skips: set[int] = set()
         """Ids of the source whose rows are left out, because nobody can say whose they are (seed 004, problem 6)."""
+        self.past: tuple[UUID, VClockMap] | None = None
+        """Ourselves, if we are a member there, and a vclock of the source, in its ids, when we were: rows up to it that
+        remove us tell of a time before we were taken back, and remove nobody."""
         self.skipped = 0
         """Rows left out so far."""
         self._registry = registry
         self._numbering = numbering
         self._way = way
         self._learned = learned
+        self._end_of = end_of
         self._versions = -1, -1
         """Of both numberings when the table was made."""
         self._made: list[int] = []
@@ -249,13 +293,25 @@ class Translator:
         return b"".join(out), offset
 
     def _packet(self, data: bytes, offset: int, after: int) -> bytes:
+        try:
+            return self._translated(data, offset, after)
+        except MsgPackError as error:
+            raise er(Er.INVALID_MSGPACK, str(error)) from None
+
+    def _translated(self, data: bytes, offset: int, after: int) -> bytes:
         row, _ = decode_row(data, read_uint(data, offset)[1], after, exact=True)
         if row.is_error:
             return data[offset:after]
-        if row.replica_id and row.replica_id in self.skips:
+        if row.replica_id and (row.replica_id in self.skips or self._is_former(row.replica_id)):
             self.skipped += 1
             return b""
         return encode_packet(self.row(row))
+
+    def _is_former(self, replica_id: int) -> bool:
+        """Rows of an instance that the peer has thrown out, and whose id it has given to another: it has no number for
+        them, and wants none."""
+        owner = self._registry.owner(replica_id) if self._way is Way.OUT else None
+        return owner is not None and self._numbering.is_former(owner)
 
     def row(self, row: Row) -> Row:
         """One row in the other numbering."""
@@ -301,7 +357,7 @@ class Translator:
         given = read_uint(body, place[0])[0]
         if row.type == Type.DELETE:
             id_ = self._table[given] if given < VCLOCK_MAX else UNKNOWN
-            if id_ == UNKNOWN:
+            if id_ == UNKNOWN or self._is_past(row, given):
                 return replace(row, type=Type.NOP, body=b"")
             return replace(row, body=_put(body, place, id_))
         uuid = _new_uuid(row)
@@ -313,6 +369,13 @@ class Translator:
         type_ = Type.REPLACE if row.type == Type.INSERT else row.type
         return replace(row, type=type_, body=_put(body, place, self._met(given, uuid)))
 
+    def _is_past(self, row: Row, given: int) -> bool:
+        """`row` as the source has it."""
+        if self.past is None:
+            return False
+        own, vclock = self.past
+        return self._numbering.owner(given) == own and row.lsn <= vclock.get(row.replica_id, 0)
+
     def _met(self, given: int, uuid: UUID) -> int:
         """An instance has the id `given` where the row comes from; its id where the row goes to."""
         if self._way is Way.IN:
@@ -321,7 +384,7 @@ class Translator:
         else:
             id_ = self._numbering.id_of(uuid)
             if not id_:
-                id_ = self._numbering.invent(uuid)
+                id_ = self._numbering.invent(uuid, self._end_of(uuid))
                 self._learned(id_, uuid)
         return id_
 
@@ -336,7 +399,7 @@ class Translator:
         return id_
 
     def _learn(self, remote_id: int, uuid: UUID) -> None:
-        if self._numbering.learn(remote_id, uuid):
+        if self._numbering.learn(remote_id, uuid, self._end_of(uuid)):
             self._learned(remote_id, uuid)
 
 
@@ -397,11 +460,15 @@ def _uuid_at(array: bytes, number: int) -> UUID | None:
 
 def members(tuples: Sequence[bytes]) -> list[tuple[int, UUID]]:
     """Rows of a `_cluster` that was downloaded (seed 004, "Protocol of cluster update")."""
-    out = []
-    for data in tuples:
-        uuid = _uuid_at(data, _UUID_FIELD)
-        offsets = mp_array_fields(data)
-        if uuid is None or KIND[data[offsets[0]]] != MpType.UINT:
-            raise er(Er.INVALID_MSGPACK, "a row of _cluster without id or UUID")
-        out.append((read_uint(data, offsets[0])[0], uuid))
-    return out
+    try:
+        return [_member(data) for data in tuples]
+    except MsgPackError as error:
+        raise er(Er.INVALID_MSGPACK, f"a row of _cluster: {error}") from None
+
+
+def _member(data: bytes) -> tuple[int, UUID]:
+    uuid = _uuid_at(data, _UUID_FIELD)
+    offsets = mp_array_fields(data)
+    if uuid is None or KIND[data[offsets[0]]] != MpType.UINT:
+        raise er(Er.INVALID_MSGPACK, "a row of _cluster without id or UUID")
+    return read_uint(data, offsets[0])[0], uuid

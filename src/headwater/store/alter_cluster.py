@@ -1,7 +1,8 @@
 """The trigger of `_cluster`: who is a member, and under which id (alter.cc on_replace_dd_cluster).
 
 An id is taken as soon as its row is prepared, so that two who join at once get two ids, and is free again only when
-the row that removes it is written. Our own id moves `Memtx.replica_id`, the origin of the rows we write.
+the row that removes it is written; a row right behind that one may take it, for it stands behind it in the journal as
+well. Our own id moves `Memtx.replica_id`, the origin of the rows we write.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.errors import Er, er
-from headwater.store.cluster import Member, read_member
+from headwater.store.cluster import Leave, Member, read_member
 from headwater.store.context import Context, Source
 from headwater.store.events import MemberAdded, MemberChanged, MemberRemoved, MembersWritten
 from headwater.store.rowview import Row
@@ -26,6 +27,8 @@ def replaced(schema: Schema, _cluster: Space, old: bytes | None, new: bytes | No
     if given is not None and known is not None:
         _update(schema, known, given)
     elif given is not None:
+        if ctx.source is Source.CLIENT:
+            schema.check_member(given)
         _insert(schema, given)
     elif known is not None:
         _delete(schema, known, ctx)
@@ -37,12 +40,48 @@ def _is_self(schema: Schema, member: Member) -> bool:
 
 def _insert(schema: Schema, member: Member) -> None:
     rival = schema.cluster.by_id(member.id)
-    if rival is not None:
+    if rival is not None and member.id in schema.cluster.leaving:
+        if rival.uuid == member.uuid:
+            _stay(schema, rival, member)
+            return
+        _make_room(schema, rival)
+    elif rival is not None:
         what = f"more than 1 replica with the same ID {member.id}: new uuid - {member.uuid}, old uuid - {rival.uuid}"
         raise er(Er.UNSUPPORTED, "Tarantool", what)
     _check_name(schema, Member(member.id, member.uuid), member.name)
     _add(schema, member)
     schema.undo(lambda: _remove(schema, member), lambda: schema.emit(MembersWritten()))
+
+
+def _stay(schema: Schema, before: Member, now: Member) -> None:
+    """It was taken back before its removal was written: rows of a peer come as fast as that."""
+    _check_name(schema, before, now.name)
+    leave = schema.cluster.leaving.pop(before.id)
+    if now != before:
+        _change(schema, before, now)
+
+    def rollback() -> None:
+        if now != before:
+            _change(schema, now, before)
+        if leave.is_written:
+            _remove(schema, before)
+        else:
+            schema.cluster.leaving[before.id] = leave
+
+    schema.undo(rollback, lambda: schema.emit(MembersWritten()))
+
+
+def _make_room(schema: Schema, leaving: Member) -> None:
+    """The id goes to another before the removal is written."""
+    leave = schema.cluster.leaving.pop(leaving.id)
+    _remove(schema, leaving)
+
+    def rollback() -> None:
+        if not leave.is_written:
+            _add(schema, leaving)
+            schema.cluster.leaving[leaving.id] = leave
+
+    schema.undo(rollback)
 
 
 def _add(schema: Schema, member: Member) -> None:
@@ -111,8 +150,16 @@ def _delete(schema: Schema, member: Member, ctx: Context) -> None:
     if member.id == schema.memtx.replica_id and ctx.source in (Source.CLIENT, Source.BOOTSTRAP):
         raise er(Er.LOCAL_INSTANCE_ID_IS_READ_ONLY, member.id)
 
+    leave = schema.cluster.leaving[member.id] = Leave()
+
+    def rollback() -> None:
+        schema.cluster.leaving.pop(member.id, None)
+
     def written() -> None:
-        _remove(schema, member)
+        leave.is_written = True
+        if schema.cluster.leaving.get(member.id) is leave:
+            del schema.cluster.leaving[member.id]
+            _remove(schema, member)
         schema.emit(MembersWritten())
 
-    schema.undo(lambda: None, written)
+    schema.undo(rollback, written)

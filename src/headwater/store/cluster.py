@@ -51,11 +51,20 @@ def read_member(row: Row) -> Member:
     return Member(ReplicaId(replica_id), uuid, read_node_name(row, 2, "_cluster.name"))
 
 
+@dataclass(slots=True, eq=False)
+class Leave:
+    """One deletion of a row."""
+
+    is_written: bool = False
+
+
 class Cluster:
     """All members by id, UUID and name."""
 
     def __init__(self) -> None:
         self._members: dict[ReplicaId, Member] = {}
+        self.leaving: dict[ReplicaId, Leave] = {}
+        """Whose row is deleted, and that is not written yet: they are members until it is."""
 
     def __iter__(self) -> Iterator[Member]:
         return iter(sorted(self._members.values(), key=lambda member: member.id))

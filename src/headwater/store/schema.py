@@ -17,7 +17,7 @@ from headwater.kernels import Memtx, MemtxSpace
 from headwater.store import system
 from headwater.store.access import AccessControl
 from headwater.store.alter import Alteration, add_kernel_index
-from headwater.store.cluster import Cluster
+from headwater.store.cluster import Cluster, Member
 from headwater.store.collation import Collations
 from headwater.store.context import Context, Journal, Source
 from headwater.store.definitions import SpaceDef
@@ -72,6 +72,8 @@ class Schema:
         """The option: a set may be renamed."""
         self.refuses_sync = ""
         """Whose mode it is that cannot have synchronous spaces; empty if they may be."""
+        self.check_member: Callable[[Member], object] = lambda member: None
+        """Raises where a client may not make this instance a member under this id."""
         self.has_connections: Callable[[UUID], bool] = lambda uuid: False
         """Is the member with this UUID connected to us? Its UUID cannot be changed then."""
         self._space_names: dict[str, Space] = {}

@@ -213,10 +213,12 @@ def encode_applier_heartbeat(heartbeat: ApplierHeartbeat, timestamp: float = 0.0
 
 
 def encode_id(*, remaps: bool = False) -> Row:
-    """What an applier asks first of a peer of 2.10 or newer (xrow_encode_id). It needs no cursor for snapshots."""
-    numbers = sorted(FEATURES - {Feature.FETCH_SNAPSHOT_CURSOR})
+    """What an applier asks first of a peer of 2.10 or newer (xrow_encode_id). It needs no cursor for snapshots.
+    One that `remaps` reads tuples of `_cluster` over this connection, and wants them as they are, without formats."""
+    wanted = FEATURES - {Feature.FETCH_SNAPSHOT_CURSOR}
     if remaps:
-        numbers.append(Feature.REPLICA_IDS)
+        wanted = wanted - {Feature.DML_TUPLE_EXTENSION} | {Feature.REPLICA_IDS}
+    numbers = sorted(wanted)
     features = pack_array_head(len(numbers)) + b"".join(map(pack_uint, numbers))
     return Row(Type.ID, body=_body([*_number(Key.VERSION, PROTOCOL_VERSION), pack_uint(Key.FEATURES) + features]))
 
