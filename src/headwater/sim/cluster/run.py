@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.sim.check import Violation
+from headwater.sim.cluster.faults import Kind
 from headwater.sim.cluster.member import Member
 from headwater.sim.cluster.nemesis import Nemesis
 from headwater.sim.cluster.operator import SetOperator
 from headwater.sim.cluster.plan import STEPS, Plan, draw_plan
-from headwater.sim.cluster.verdict import judge, unhealed
+from headwater.sim.cluster.verdict import has_gap, judge, unhealed
 from headwater.sim.cluster.witness import Witness
 from headwater.sim.cluster.work import Ledgers, Work
 from headwater.sim.world import Simulation
@@ -20,6 +21,10 @@ MAKING = 90.0
 """Virtual seconds in which a set must be made, whatever goes wrong on the way."""
 HEALING = 90.0
 """Virtual seconds after the last fault in which all must follow each other again and hold the same."""
+PATIENCE = 20.0
+"""Virtual seconds until somebody looks after a node that finds no one who has the rows it needs."""
+WITHOUT_ROOM = frozenset({Kind.FULL_DISK, Kind.SHORT})
+"""Faults in which a disk says that it is full."""
 LOOK = 0.1
 """Virtual seconds between two looks."""
 
@@ -145,8 +150,21 @@ class ClusterRun:
         self.nemesis.heal()
         self.nemesis.calm_disks()
         self.simulation.note("run", "healed")
+        helper = self.simulation.loop.call_later(PATIENCE, self._restart_the_late)
         await self._until(lambda: not self._problems(), lambda: "; ".join(self._problems()), seconds)
+        helper.cancel()
         self.simulation.note("run", f"all are well at {self._expected()[0].vclock}")
+
+    def _restart_the_late(self) -> None:
+        """A node whose disk was full has thrown away logs that others needed, as it says it does. Who finds them
+        nowhere joins anew when it is started the next time, and not before: then it is restarted, by hand."""
+        if not self.nemesis.struck.keys() & WITHOUT_ROOM:
+            return
+        for member in self._expected():
+            if member.is_up and has_gap(member):
+                self.simulation.note(member.name, "is restarted to join anew")
+                self.simulation.spawn(member.end(), f"{member.name} ends")
+                member.boot_at(self.simulation.loop.now + 0.5)
 
     def _problems(self) -> list[str]:
         members = self._expected()

@@ -44,6 +44,14 @@ def _member(member: Member, is_writable: bool) -> list[str]:
     return out
 
 
+def has_gap(member: Member) -> bool:
+    """Does somebody whom it follows no longer have the rows that come next?"""
+    box = member.box
+    assert box is not None
+    errors = [applier.error for applier in box.membership.upstreams.appliers if applier.state.value == "loading"]
+    return any(error is not None and error.type_name == "XlogGapError" for error in errors)
+
+
 def contents(box: Box) -> dict[str, list[bytes]]:
     """Every tuple of every space that replicas share, in the order of the primary key."""
     out = {}
