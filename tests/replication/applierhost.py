@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from headwater.box.conflicts import Conflicts
 from headwater.box.execute import Statements
 from headwater.box.readonly import ReadOnly
 from headwater.box.settings import settings_of
@@ -62,6 +63,8 @@ class SmallHost:
         self.synchro = SynchroRows(self)
         self.replicaset = Replicaset()
         self.ids = None
+        self.conflicts = Conflicts(self)
+        self.conflicts.load()
         self.needs_own_rows = False
         self.is_ready = False
         self.states: list[tuple[Applier, ApplierState]] = []
@@ -84,6 +87,7 @@ class SmallHost:
         self.schema.end_recovery()
         vclock = VClock({id: lsn for id, lsn in enumerate(self.memtx.vclock) if lsn})
         self.journal.open(open_writer(self.world.disk, self.settings, Recovered(self.uuid, vclock, [], [])))
+        self.conflicts.open()
         self.is_ready = True
 
     def fill(self, version: tuple[int, int, int] = (2, 3, 1), own_id: int = 3) -> None:

@@ -16,6 +16,7 @@ from headwater.box.select import tell_index, tell_key, tell_space, validate_iter
 from headwater.errors import BoxError, Er, OutOfMemory, er
 from headwater.kernels import DuplicateKey, FormatViolation, KeyViolation, TupleFormat, mp_array_fields
 from headwater.options import Options
+from headwater.replication.conflict import Answer, Keep, Put, Rival, Sight
 from headwater.store import system
 from headwater.store.context import Context, Journal, Source
 from headwater.store.definitions import IndexDef
@@ -34,10 +35,11 @@ from headwater.wire.xrow import Row
 
 log = logging.getLogger("headwater.box")
 
-Before = Callable[[Space, bytes | None, bytes | None], bytes | None]
-"""Of a space, what is there, and what is to be there: what is to be there after all."""
+Before = Callable[[Sight], Answer]
+"""Is shown what a row of a peer meets, and says what becomes of it."""
 
 _CHUNK = 256
+_HAS_A_KEY = (Type.INSERT, Type.REPLACE, Type.UPDATE, Type.UPSERT, Type.DELETE)
 _DEFINES_A_SPACE = (system.SPACE, system.INDEX, system.TRUNCATE, system.SPACE_SEQUENCE)
 """System spaces whose rows begin with the id of the space that they define."""
 
@@ -69,6 +71,8 @@ class Dml:
         self._schema = schema
         self._txns = txns
         self._options = options
+        self.writes_whole_tuples = False
+        """UPDATE and UPSERT of shared spaces go into the journal as a REPLACE with what came of them."""
         self._formats: dict[SpaceId, tuple[Format, TupleFormat]] = {}
         self._execute: Mapping[int, Callable[[Statement], None]] = {
             Type.INSERT: self._put,
@@ -85,7 +89,7 @@ class Dml:
         self, txn: Transaction, space: Space, request: Request, ctx: Context, before: Before | None = None
     ) -> bytes | None:
         """Execute it and give the tuple of the reply. `before` is asked after the triggers of the space that come
-        before, and like them may make another change of it."""
+        before, about every change whose key is known, and like them may make another change of it."""
         statement = Statement(txn, space, request, ctx, request.type)
         txn.check_can_continue()
         if not ((space.before_replace or before) and self._before_replace(statement, before)):
@@ -103,6 +107,8 @@ class Dml:
         space = statement.space
         row: RowDraft | None = None
         if not space.is_temporary:
+            if self.writes_whole_tuples and not (space.is_local or space.is_system):
+                self._make_whole(statement)
             row = self._draft(statement, Group.LOCAL if space.is_local else Group.DEFAULT)
             statement.txn.add_row(row)
         if not space.on_replace or not statement.changes:
@@ -114,6 +120,16 @@ class Dml:
             row.group_id = Group.LOCAL
         elif row is not None and journal is Journal.NOWHERE:
             statement.txn.remove_row(row)
+
+    @staticmethod
+    def _make_whole(statement: Statement) -> None:
+        """What came of operations, for nodes on which they would meet another tuple."""
+        if statement.type not in (Type.UPDATE, Type.UPSERT):
+            return
+        if statement.new is None:
+            statement.type, statement.body = Type.NOP, b""
+        else:
+            statement.type, statement.body = Type.REPLACE, tuple_body(statement.space.id, statement.new)
 
     @staticmethod
     def _draft(statement: Statement, group: int) -> RowDraft:
@@ -343,21 +359,72 @@ class Dml:
     def _before_replace(self, statement: Statement, before: Before | None) -> bool:
         """Let the triggers see the change, and make another one of it if they say so. False: execute it as it was
         (space.c, space_before_replace)."""
-        space, request = statement.space, statement.request
+        space = statement.space
         old, new = self._foresee(statement)
-        if old is None and new is None:
-            return False
-        wanted = self._schema.before_replace(space, old, new, statement.ctx)
+        wanted = new
+        if space.before_replace and not (old is None and new is None):
+            wanted = self._schema.before_replace(space, old, new, statement.ctx)
         if before is not None:
-            wanted = before(space, old, wanted)
+            return self._ask(statement, before, old, new, wanted)
+        return self._made_other(statement, old, new, wanted)
+
+    def _made_other(self, statement: Statement, old: bytes | None, new: bytes | None, wanted: bytes | None) -> bool:
         if wanted is new:
             return False
         if (wanted is None and old is None) or wanted == old:
-            statement.type, statement.changes = Type.NOP, False
-            return True
+            return self._nothing_happens(statement)
         self._make(statement, old, wanted)
-        request.row.type = statement.type
+        statement.request.row.type = statement.type
         return True
+
+    @staticmethod
+    def _nothing_happens(statement: Statement) -> bool:
+        statement.type, statement.changes = Type.NOP, False
+        return True
+
+    def _ask(
+        self, statement: Statement, before: Before, old: bytes | None, new: bytes | None, wanted: bytes | None
+    ) -> bool:
+        """What does somebody from outside say of it?"""
+        space, txn = statement.space, statement.txn
+        if statement.request.type not in _HAS_A_KEY or statement.request.index_id:
+            return self._made_other(statement, old, new, wanted)
+        key = statement.request.key if old is None and wanted is None else self._key_of(space, old, wanted)
+        assert key is not None
+        match before(Sight(space, key, old, wanted, lambda: self._rivals(txn, space, wanted))):
+            case Keep():
+                return self._nothing_happens(statement)
+            case Put(bytes() as made):
+                return self._made_other(statement, old, b"", made)
+        if statement.request.type == Type.INSERT and old is not None:
+            return self._made_other(statement, old, b"", wanted)
+        return self._made_other(statement, old, new, wanted)
+
+    @staticmethod
+    def _key_of(space: Space, old: bytes | None, new: bytes | None) -> bytes:
+        found = old if old is not None else new
+        assert found is not None
+        return index_of(kernel_of(space), PRIMARY).key_def.extract(found)
+
+    @staticmethod
+    def _rivals(txn: Transaction, space: Space, new: bytes | None) -> tuple[Rival, ...]:
+        """Tuples under other primary keys that `new` cannot stand beside. It is tried, and taken back: only the index
+        knows about nulls and keys with many values."""
+        found: list[Rival] = []
+        if new is None or not any(index.unique for index in space.indexes.values() if index.id != PRIMARY):
+            return ()
+        mark = txn.mark()
+        try:
+            while True:
+                try:
+                    txn.replace(space, new, observe_old=False)
+                except DuplicateKey as duplicate:
+                    found.append(Rival(space.index(duplicate.index_id).name, duplicate.old))
+                    txn.delete(space, duplicate.old)
+                else:
+                    return tuple(found)
+        finally:
+            txn.rollback_to(mark)
 
     def _foresee(self, statement: Statement) -> tuple[bytes | None, bytes | None]:
         """What the statement finds and what it would put there."""

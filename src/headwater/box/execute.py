@@ -7,6 +7,7 @@ procedures, rows of the files and of peers. The order of checks is 3.x's, so tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -160,13 +161,39 @@ class Statements:
 
     # ---- rows of files and of peers ------------------------------------------------------------------
 
+    @property
+    def writes_whole_tuples(self) -> bool:
+        """`Dml.writes_whole_tuples`"""
+        return self._dml.writes_whole_tuples
+
+    @writes_whole_tuples.setter
+    def writes_whole_tuples(self, value: bool) -> None:
+        self._dml.writes_whole_tuples = value
+
     def apply(self, rows: Sequence[Row], judge: Judge | None = None) -> None:
         """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError). `judge`
-        sees each row before it is applied, and may let a NOP take the place of one that is refused."""
+        sees each row before it is applied, and may let a NOP take the place of one that is refused. `First`: something
+        is to be done before, and the transaction tried again."""
         direct = self.txns.direct()
+        if judge is not None:
+            judge.begin()
         try:
             for row in rows:
                 self._apply_judged(direct, row, judge)
+            if judge is not None:
+                judge.seal(direct)
+        except BaseException:
+            direct.rollback()
+            raise
+        direct.commit()
+
+    def repair(self, space: Space, keys: Sequence[bytes]) -> None:
+        """Delete what is under these primary keys, by rows of our own, whether the node is writable or not."""
+        ctx = Context(self.schema.users.admin, Source.CLIENT, False)
+        direct = self.txns.direct()
+        try:
+            for key in keys:
+                self._dml.run(direct, space, Request(Row(Type.DELETE), space_id=space.id, key=key), ctx)
         except BaseException:
             direct.rollback()
             raise
@@ -193,12 +220,19 @@ class Statements:
             self._apply_row(txn, row, Source.PEER, judge)
         except BoxError as error:
             txn.rollback_to(mark)
-            if judge is None or not judge.skips(row, error):
+            if judge is None or not judge.skips(row, self._space_of(row), error):
                 raise
             txn.add_row(self._dml.nop_row(row))
 
+    def _space_of(self, row: Row) -> Space | None:
+        """None if it is not known here, or the row does not say it."""
+        try:
+            return self.schema.find_space(of_row(row).space_id)
+        except BoxError:
+            return None
+
     def _apply_row(self, txn: DirectTxn, row: Row, source: Source, judge: Judge | None = None) -> None:
-        request = of_row(row)
+        request = of_row(row if judge is None else copy(row))
         if request.type not in DML_TYPES or request.type == _SELECT:
             raise er(Er.UNKNOWN_REQUEST_TYPE, request.type)
         if request.type == Type.NOP and not request.space_id:
@@ -207,6 +241,6 @@ class Statements:
         space = self.schema.space(request.space_id)
         ctx = Context(self.schema.users.admin, source, not txn.has_changes)
         before = None
-        if judge is not None and judge.sees_all and not space.is_system:
+        if judge is not None and judge.sees_all and judge.covers(space):
             before = partial(judge.sees, row)
         self._dml.run(txn, space, request, ctx, before)

@@ -14,6 +14,7 @@ from headwater.box import facts, first
 from headwater.box.backup import Backups
 from headwater.box.broadcast import INTERVAL, Broadcasts
 from headwater.box.call import Calls
+from headwater.box.conflicts import Conflicts
 from headwater.box.credentials import create_credentials, grant_guest, open_guest, warn_of_open_guest
 from headwater.box.events import Events
 from headwater.box.execute import Statements
@@ -117,6 +118,7 @@ class Box:
         self.membership = Membership(self)
         self.ship = Ship(self)
         self.consumers = Consumers(self)
+        self.conflicts = Conflicts(self)
         self.tell = Broadcasts(self, self.events)
         self.server = make_server(self)
         self.checkpointer: Checkpointer | None = None
@@ -148,6 +150,7 @@ class Box:
         soon as it knows who it is, and answers LOADING until all is there."""
         options = self.options
         self.procedures = Calls(self, registry.load(options.procedure_modules))
+        self.conflicts.load()
         for setting in options.ignored():
             log.warning("option '%s' has no effect: %s", setting.name, setting.why)
         self._unlock = lock_directories(self.world.disk, options.wal_dir, options.memtx_dir)
@@ -172,6 +175,7 @@ class Box:
     async def stop(self) -> None:
         """Finish what is promised, close the files, let go of the directories."""
         self.membership.stop()
+        await self.conflicts.stop()
         if self._is_journal_open:
             await self.consumers.stop()
         self.ship.stop()
@@ -318,6 +322,7 @@ class Box:
         )
         if self.kept_ids is not None:
             self.kept_ids.open()
+        self.conflicts.open()
         self.ship.start()
         self.consumers.start()
 
@@ -325,6 +330,7 @@ class Box:
 
     def renew_store(self) -> None:
         """Nobody has logged in before the node is ready, so sessions keep nothing of the store but who guest is."""
+        self.conflicts.close()
         self.schema.clear()
         self.memtx.undo_enabled = False
         self.memtx.rows_enabled = False
@@ -569,6 +575,8 @@ class Box:
             self.tell.ballot()
             if not self.read_only.active:
                 await self._first_writes()
+        if "replication_conflict" in changes:
+            self.conflicts.load()
         if "checkpoint_interval" in changes and self._daemon is not None:
             self._daemon.configure(self.options.checkpoint_interval)
         if "force_recovery" in changes:

@@ -92,6 +92,9 @@ class Options(
         if self.replication_anon and self.read_only is not True:
             # box.cc, box_check_replication_anon
             raise er(Er.CFG, "replication_anon", "the value may be set to true only when the instance is read-only")
+        if self.replication_conflict == "last_write_wins" and self.replica_ids == "remap":
+            # Stamps hold replica ids, which must mean the same on every node.
+            raise er(Er.CFG, "replication_conflict", "'last_write_wins' does not go together with replica_ids 'remap'")
         if self.dev:
             for uri in self.addresses:
                 if not uri.is_loopback:

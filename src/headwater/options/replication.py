@@ -103,6 +103,16 @@ class Replication:
         yaml="headwater.replication_conflict",
         check=checks.conflict_policy,
     )
+    replication_conflict_horizon: float = setting(
+        7 * 86400,
+        """How long `last_write_wins` remembers when a tuple was written or deleted. A row that is older, and comes
+        after that is forgotten, stops replication.""",
+        whole=False,
+        unit=Unit.SECONDS,
+        dynamic=True,
+        support=Support.OURS,
+        check=checks.positive("the value must be greater than 0"),
+    )
     bootstrap_strategy: str = setting(
         "auto",
         "How a new replica set is created.",

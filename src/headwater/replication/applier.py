@@ -16,7 +16,6 @@ from headwater.errors import BoxError, Er, er
 from headwater.replication import login, requests
 from headwater.replication.border import Border, inherit, to_master
 from headwater.replication.channel import Channel
-from headwater.replication.conflict import judge_of
 from headwater.replication.errors import WORDS, Verdict, as_box_error, judge
 from headwater.replication.following import Following
 from headwater.replication.host import Host
@@ -64,6 +63,8 @@ class Applier:
         """The address that is really connected to."""
         self.last_row_time = host.world.clock.monotonic()
         """Monotonic time of the last sign of life."""
+        self.has_rows = False
+        """The connection that failed last had brought rows of a snapshot: a part must not be taken for the whole."""
         self._host = host
         self._listener = listener
         self._mission = Mission.HOLD
@@ -210,6 +211,7 @@ class Applier:
 
     def _failed(self, error: BoxError | OSError) -> Verdict:
         """What becomes of us, and the words for the log."""
+        self.has_rows = self._load is not None and self._load.rows > 0
         if self._reason is not None:
             error, verdict = self._reason, Verdict(_S.DISCONNECTED, retries=True)
         elif isinstance(error, OSError):
@@ -224,7 +226,7 @@ class Applier:
         return verdict
 
     def _judge(self, error: BoxError) -> Verdict:
-        return judge(error, self.state, has_rows=self._load is not None and self._load.rows > 0)
+        return judge(error, self.state, has_rows=self.has_rows)
 
     def _tell(self, error: BoxError, *, retries: bool) -> None:
         """applier_log_error"""
@@ -416,7 +418,7 @@ class Applier:
         vclock = border.vclock_out(host.journal.vclock.as_dict(ignore0=True))
         self._channel.send(requests.register(host, self.version, vclock))
         self._become(_S.REGISTER)
-        intake = Intake(host, lambda timestamp: None, lambda row: row.type == Type.OK, judge_of(host))
+        intake = Intake(host, lambda timestamp: None, lambda row: row.type == Type.OK)
         data, at = b"", 0
         while not intake.is_over:
             async with host.world.tasks.timeout(self._join_patience):

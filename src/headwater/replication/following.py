@@ -10,7 +10,6 @@ from headwater.errors import BoxError, Er, er
 from headwater.replication import requests
 from headwater.replication.border import Border
 from headwater.replication.channel import Channel, ChannelClosed
-from headwater.replication.conflict import judge_of
 from headwater.replication.host import Host
 from headwater.replication.intake import Intake
 from headwater.vclock import Order, VClock
@@ -56,7 +55,7 @@ class Following:
         self._owner = owner
         self._border = border
         """Between the master's replica ids and ours."""
-        self._intake = Intake(host, self._written, self._heard, judge_of(host))
+        self._intake = Intake(host, self._written, self._heard)
         self._vclock_sync = 0
         """Number in the master's last heartbeat; we send it back."""
         self._timestamp = 0.0

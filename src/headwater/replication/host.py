@@ -18,7 +18,7 @@ from headwater.wire.xrow import Row
 from headwater.world import World
 
 if TYPE_CHECKING:
-    from headwater.replication.conflict import Judge
+    from headwater.replication.conflict import First, Judge
     from headwater.replication.consumers import Consumers
     from headwater.replication.ids import ReplicaIds
     from headwater.replication.replicaset import Replicaset
@@ -30,11 +30,22 @@ class Statements(Protocol):
 
     def apply(self, rows: Sequence[Row], judge: Judge | None = None) -> None:
         """A whole transaction of a peer: all of it is prepared, in the peer's numbering, or nothing (BoxError). `judge`
-        has a say about each row."""
+        has a say about each row, and may want something done first (`First`)."""
 
     def recover(self, rows: Sequence[Row], source: Source) -> None:
         """Rows of a join (SNAPSHOT, later XLOG) that the compiled path left. They write no row. Their undo stays until
         the caller confirms it (`memtx.confirm_to(memtx.undo_end)`)."""
+
+
+class Conflicts(Protocol):
+    """What is done about rows of peers that do not fit."""
+
+    @property
+    def judge(self) -> Judge:
+        """By the options as they are now."""
+
+    async def do_first(self, first: First) -> None:
+        """What a transaction waits for. BoxError if it cannot be done."""
 
 
 class Host(Protocol):
@@ -67,6 +78,9 @@ class Host(Protocol):
 
     @property
     def consumers(self) -> Consumers: ...
+
+    @property
+    def conflicts(self) -> Conflicts: ...
 
     @property
     def uuid(self) -> UUID:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from headwater.errors import BoxError
+from headwater.errors import BoxError, Er, er
 from headwater.kernels import frame_end
 from headwater.replication.channel import packet_at
-from headwater.replication.conflict import Judge
+from headwater.replication.conflict import First
 from headwater.replication.host import Host
 from headwater.replication.load import FLAGS_SINCE, enqueue
 from headwater.replication.stream import Transactions, unseen
@@ -28,6 +28,8 @@ WHOLE_MAX = 4 << 20
 bytes than this is taken apart row by row as it comes."""
 
 
+TRIES_PER_ROW = 3
+"""A row may have to be set aside, and tuples may have to give way to it."""
 UNKNOWN_LAG = 100 * 365 * 86400.0
 """Before the first row that says when it was written (TIMEOUT_INFINITY)."""
 
@@ -40,7 +42,6 @@ class Intake:
         host: Host,
         written: Callable[[float], object],
         heard: Callable[[Row], bool],
-        judge: Judge,
     ) -> None:
         """`written`: a batch is written, its last row is of that time. `heard`: a packet without LSN came (heartbeat,
         RAFT, the OK at the end of REGISTER); True ends this stage of the connection."""
@@ -52,7 +53,6 @@ class Intake:
         self._memtx = host.memtx
         self._written = written
         self._heard = heard
-        self._judge = judge
         self._transactions = Transactions(host.replicaset_uuid)
         self._timestamp = 0.0
         """Of the last row that came."""
@@ -88,7 +88,7 @@ class Intake:
     @property
     def _is_plain(self) -> bool:
         """May the compiled path have the next transaction?"""
-        if self._transactions.is_inside or self._judge.sees_all:
+        if self._transactions.is_inside or self._host.conflicts.judge.sees_all:
             return False
         return not self._host.queue.entries or self._host.schema.identity.dd_version >= FLAGS_SINCE
 
@@ -131,13 +131,32 @@ class Intake:
         if rows[0].type in SYNCHRO_TYPES:
             await self._host.apply_synchro(rows[0])
             return
-        begin = self._memtx.undo_end
         try:
-            self._host.statements.apply(rows, self._judge)
+            await self._change(rows)
         except BoxError:
             log.error("error applying row: %s", _row_text(rows[-1]))
             raise
-        enqueue(self._host.schema, self._host.queue, rows, begin)
+
+    async def _change(self, rows: list[Row]) -> None:
+        """As often as something has to be done first: each time at least one row is decided."""
+        memtx, conflicts, origin = self._memtx, self._host.conflicts, rows[-1].replica_id
+        for _ in range(TRIES_PER_ROW * (len(rows) + 1)):
+            begin = memtx.undo_end
+            try:
+                self._host.statements.apply(rows, conflicts.judge)
+            except First as first:
+                known = memtx.vclock[origin]
+                await conflicts.do_first(first)
+                if memtx.vclock[origin] < known:
+                    # Meanwhile the journal failed; what came before these rows is undone.
+                    raise er(Er.WAL_IO) from None
+                rows = unseen(rows, memtx.vclock[origin])
+                if not rows:
+                    return
+            else:
+                enqueue(self._host.schema, self._host.queue, rows, begin)
+                return
+        raise er(Er.UNSUPPORTED, "A transaction of a peer", "conflicts that come again when they are resolved")
 
     def _settle(self, timestamp: float) -> None:
         def settled(error: BoxError | None) -> None:

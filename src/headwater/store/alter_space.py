@@ -25,7 +25,7 @@ def journal_of(definition: SpaceDef | None, ctx: Context) -> Journal:
         return Journal.GLOBAL
     if definition.is_fully_temporary:
         return Journal.NOWHERE
-    if definition.id == system.REPLICA_IDS and definition.is_local:
+    if definition.id in system.OWN_SPACES and definition.is_local:
         return Journal.LOCAL
     if ctx.source is Source.CLIENT and ctx.check_writable is not None:
         ctx.check_writable()

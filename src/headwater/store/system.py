@@ -47,6 +47,9 @@ RECOVERY_POINT = SpaceId(396)
 REPLICA_IDS = SpaceId(500)
 """Not Tarantool's: `_replica_ids`, a local space whose definition is local, too. It exists where the option
 `replica_ids` asked for it."""
+CONFLICT_STAMPS = SpaceId(501)
+"""Not Tarantool's either: `_conflict_stamps`, where `replication_conflict` is `last_write_wins`."""
+OWN_SPACES = (REPLICA_IDS, CONFLICT_STAMPS)
 
 ADMIN = UserId(1)
 

@@ -96,9 +96,13 @@ class DirectTxn:
 
     def commit(self, by: InteractiveTxn | None = None) -> None:
         """Prepared: everybody sees it, and its rows wait for the journal. `by`: whose statements these are."""
-        self._manager.prepared(self.changes, by)
+        manager = self._manager
+        now = manager.now()
+        for call in manager.before_commit:
+            call(self, now)
+        manager.prepared(self.changes, by)
         if self.rows:
-            self._memtx.timestamp = self._manager.now()
+            self._memtx.timestamp = now
             write_rows(self._memtx, self.rows)
 
     def rollback(self) -> None:

@@ -27,6 +27,9 @@ class Txns:
     def __init__(self, memtx: Memtx, spaces: Callable[[], Iterable[Space]], now: Callable[[], float]) -> None:
         self.memtx = memtx
         self.now = now
+        self.before_commit: list[Callable[[DirectTxn, float], object]] = []
+        """Called with a transaction that is about to be prepared, and the time that its rows will have; what they add
+        to it is a part of it."""
         self.confirmed = 0
         """The last psn that can no longer be lost."""
         self.open: dict[int, InteractiveTxn] = {}

@@ -23,8 +23,20 @@ def write_rows(memtx: Memtx, drafts: Sequence[RowDraft]) -> None:
     rows = sorted(drafts, key=lambda row: row.lsn == 0)
     tsn = _transaction_number(memtx, rows)
     waits = max(row.flags & _WAITS for row in rows)
+    if any(row.group_id != GROUP_LOCAL for row in rows):
+        _keep_apart(memtx, rows, tsn)
     for row in rows:
         _add(memtx, row, tsn, _COMMIT | waits if row is rows[-1] else 0)
+
+
+def _keep_apart(memtx: Memtx, rows: Sequence[RowDraft], tsn: int) -> None:
+    """A last row whose LSN is the number of its transaction is written as if it were a transaction of its own
+    (xrow.c, xrow_header_encode). Where it is a local row, and others come before it, that would be wrong: then an LSN
+    of component 0 is left out."""
+    count = sum(1 for row in rows if row.group_id == GROUP_LOCAL)
+    if count and memtx.vclock[0] < tsn <= memtx.vclock[0] + count:
+        while memtx.vclock[0] < tsn:
+            memtx.next_lsn(0)
 
 
 def _transaction_number(memtx: Memtx, rows: Sequence[RowDraft]) -> int:

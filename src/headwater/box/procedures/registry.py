@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar, overload
@@ -50,6 +51,21 @@ def load(names: Iterable[str]) -> dict[str, Procedure]:
         for name, function in marked.items():
             if found.setdefault(name, function) is not function:
                 raise _refused(f"procedure '{name}' is in two modules, the second is {module_name}")
+    return found
+
+
+def load_function(module_name: str, name: str) -> Procedure:
+    """One function of a module, which is named as in `load`, for the option `replication_conflict`. BoxError CFG."""
+    option = "replication_conflict"
+    try:
+        function = getattr(_module(module_name), name, None)
+    except BoxError as error:
+        raise er(Er.CFG, option, str(error.__cause__ or error.message)) from error
+    if not callable(function):
+        raise er(Er.CFG, option, f"module {module_name} has no function {name}")
+    if inspect.iscoroutinefunction(function):
+        raise er(Er.CFG, option, f"{name} of module {module_name} is asynchronous: a conflict hook cannot wait")
+    found: Procedure = function
     return found
 
 
