@@ -224,7 +224,8 @@ class Membership:
                 raise er(Er.BOOTSTRAP_NOT_UNANIMOUS, str(applier.uuid), str(ballot.bootstrap_leader_uuid))
 
     async def _join(self, leader: UUID) -> bool:
-        """bootstrap_from_master. False if it may work another time; BoxError if it will not."""
+        """bootstrap_from_master. False if it may work another time, perhaps with another leader: one that refuses us may
+        be read-only, or anonymous, for now. BoxError once there are rows."""
         node = self._node
         applier = self.upstreams.applier_of(leader)
         if applier is None:
@@ -236,7 +237,7 @@ class Membership:
         if await self.upstreams.reach(applier, done):
             await node.take_join(applier)
             return True
-        if applier.state is _S.STOPPED and applier.error is not None:
+        if applier.state is _S.STOPPED and applier.error is not None and applier.has_rows:
             raise applier.error
         node.renew_store()
         return False
@@ -302,6 +303,9 @@ class Membership:
 
     def _changed(self) -> None:
         """An applier has another state or ballot, or another quorum is asked for (replicaset_check_quorum)."""
+        if self._node.read_only.lost_rows:
+            # Whom we meet while we wait may have more of our rows than those we met before.
+            self._needed_lsn = max(self._needed_lsn, self.upstreams.max_lsn_seen(self._node.memtx.replica_id))
         if self._is_settled and self._node.read_only.is_orphan and self.upstreams.is_synced:
             self._set_orphan(False)
 
