@@ -65,8 +65,6 @@ class Applier:
         """Monotonic time of the last sign of life."""
         self.has_rows = False
         """The connection that failed last had brought rows of a snapshot: a part must not be taken for the whole."""
-        self.has_rows = False
-        """The connection that failed last had brought rows of a snapshot: a part must not be taken for the whole."""
         self._host = host
         self._listener = listener
         self._mission = Mission.HOLD
