@@ -60,7 +60,9 @@ def load_function(module_name: str, name: str) -> Procedure:
     try:
         function = getattr(_module(module_name), name, None)
     except BoxError as error:
-        raise er(Er.CFG, option, str(error.__cause__ or error.message)) from error
+        cause = error.__cause__
+        words = f"{type(cause).__name__}: {cause}" if cause is not None else error.message
+        raise er(Er.CFG, option, f"module {module_name} cannot be loaded: {words}") from error
     if not callable(function):
         raise er(Er.CFG, option, f"module {module_name} has no function {name}")
     if inspect.iscoroutinefunction(function):
