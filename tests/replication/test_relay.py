@@ -194,6 +194,23 @@ def test_a_peer_before_2_11_gets_heartbeats_without_a_body() -> None:
     feed(test)
 
 
+@pytest.mark.parametrize(("version", "is_told"), [((2, 6, 0), True), ((2, 8, 1), True), ((2, 8, 2), False)])
+def test_a_peer_before_2_8_2_is_always_told_the_time(version: tuple[int, int, int], is_told: bool) -> None:
+    """It would take no time for the year 1970, and lag by half a century (applier.cc, applier_read_tx_row)."""
+
+    async def test(master: Master) -> None:
+        await master.member()
+        vclock = master.box.journal.vclock.as_dict()
+        peer = await master.subscriber(vclock=vclock, version_id=version_id(*version))
+        await peer.until(is_heartbeat)
+        await master.write([1])
+        rows = await peer.until(is_heartbeat)
+        assert len(rows) > 1, "a row came before it"
+        assert (rows[-1].timestamp > 0) == is_told
+
+    feed(test)
+
+
 def test_a_silent_peer_is_dropped() -> None:
     async def test(master: Master) -> None:
         await master.member()

@@ -18,6 +18,9 @@ def version_id(major: int, minor: int, patch: int) -> int:
 
 READS_TERMS = version_id(2, 6, 0)
 """RAFT messages are sent to peers from here on (box.cc, box_process_subscribe)."""
+LAG_NEEDS_TIME = version_id(2, 8, 2)
+"""Peers before this one reckon their lag from every packet, and take no time for the year 1970 (applier.cc,
+applier_read_tx_row)."""
 ECHOES_SYNC = version_id(2, 11, 0)
 """Heartbeats have a body from here on."""
 LAST_WITHOUT_RETRY = version_id(2, 6, 0)

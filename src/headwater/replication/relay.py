@@ -16,7 +16,15 @@ from headwater.errors import BoxError, Er, SocketError, TimedOut, er
 from headwater.replication.border import Border
 from headwater.replication.channel import OUTPUT_MAX, Channel, ChannelClosed, packet_at
 from headwater.replication.cursor import Cursor
-from headwater.replication.peers import ECHOES_SYNC, hidden_types, hide, raft_group, rewrite, takes_raft
+from headwater.replication.peers import (
+    ECHOES_SYNC,
+    LAG_NEEDS_TIME,
+    hidden_types,
+    hide,
+    raft_group,
+    rewrite,
+    takes_raft,
+)
 from headwater.vclock import VClock, VClockError
 from headwater.wire.constants import RaftState, Type
 from headwater.wire.replication import RelayHeartbeat, Subscribe, decode_applier_heartbeat, encode_relay_heartbeat
@@ -267,7 +275,8 @@ class Relay:
         """relay_send_heartbeat"""
         self._heartbeats += 1
         heartbeat = RelayHeartbeat(self._heartbeats if self.version >= ECHOES_SYNC else 0)
-        timestamp = 0.0 if self._sent_since_beat else self._host.world.clock.time()
+        is_timeless = self._sent_since_beat and self.version >= LAG_NEEDS_TIME
+        timestamp = 0.0 if is_timeless else self._host.world.clock.time()
         row = encode_relay_heartbeat(heartbeat, self._host.memtx.replica_id, timestamp)
         row.sync = self._sync
         self._sent_since_beat = False
