@@ -12,10 +12,12 @@ Clients reach a node from inside its namespace, over its own loopback: faults ar
 
 from __future__ import annotations
 
+import abc
 import ctypes
 import errno
 import fcntl
 import heapq
+import json
 import os
 import random
 import selectors
@@ -31,7 +33,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import pytest
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import ADMIN_PASSWORD, PASSWORD, USER, Cluster, Node
+from tests.support.headwater import HeadwaterServer
 from tests.support.iproto import Connection
 
 T = TypeVar("T")
@@ -73,28 +76,26 @@ def _in_thread(function: Callable[[], T]) -> T:
 
 
 class Namespace:
-    """A network namespace with a loopback, and a TUN device of which the other end is `tun`."""
+    """A network namespace with a loopback. It has no name: it goes with this process, however that ends."""
 
     def __init__(self, number: int) -> None:
         self.address = f"10.77.0.{number}"
-        self.fd, self.tun = _in_thread(self._make)
+        self.fd = _in_thread(self._make)
 
-    def _make(self) -> tuple[int, int]:
+    def _make(self) -> int:
         _checked(_LIBC.unshare(CLONE_NEWNET))
         fd = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH14x", b"link", IFF_TUN | IFF_NO_PI))
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-                self._configure(control, b"link", SIOCSIFADDR, _inet(self.address))
-                self._configure(control, b"link", SIOCSIFNETMASK, _inet("255.255.255.0"))
-                self._configure(control, b"link", SIOCSIFMTU, struct.pack("i", MTU))
-                for name in (b"lo", b"link"):
-                    self._configure(control, name, SIOCSIFFLAGS, struct.pack("H", IFF_UP))
+                self._set_up(control)
         except BaseException:
             os.close(fd)
             raise
-        return fd, tun
+        return fd
+
+    def _set_up(self, control: socket.socket) -> None:
+        """In the namespace."""
+        self._configure(control, b"lo", SIOCSIFFLAGS, struct.pack("H", IFF_UP))
 
     @staticmethod
     def _configure(control: socket.socket, name: bytes, request: int, value: bytes) -> None:
@@ -115,8 +116,36 @@ class Namespace:
         return _in_thread(inside)
 
     def close(self) -> None:
-        os.close(self.tun)
         os.close(self.fd)
+
+
+class LinkedNamespace(Namespace):
+    """With a TUN device of which the other end is `tun`."""
+
+    tun: int
+
+    def _set_up(self, control: socket.socket) -> None:
+        super()._set_up(control)
+        self.tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(self.tun, TUNSETIFF, struct.pack("16sH14x", b"link", IFF_TUN | IFF_NO_PI))
+            self._configure(control, b"link", SIOCSIFADDR, _inet(self.address))
+            self._configure(control, b"link", SIOCSIFNETMASK, _inet("255.255.255.0"))
+            self._configure(control, b"link", SIOCSIFMTU, struct.pack("i", MTU))
+            self._configure(control, b"link", SIOCSIFFLAGS, struct.pack("H", IFF_UP))
+        except BaseException:
+            os.close(self.tun)
+            raise
+
+    def close(self) -> None:
+        os.close(self.tun)
+        super().close()
+
+
+def skip_if_denied(error: OSError) -> None:
+    """Skips the test if it is for want of a right or of a device."""
+    if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV, errno.ENOENT, errno.EBUSY):
+        pytest.skip(f"network namespaces or TUN devices are denied here: {error}")
 
 
 def _inet(address: str) -> bytes:
@@ -139,14 +168,54 @@ class Link:
     under_way: int = field(default=0)
 
 
-class Network:
+class Cuts(abc.ABC):
+    """What tests ask of a network whose links can be cut, whatever carries the packets."""
+
+    @abc.abstractmethod
+    def join(self) -> Namespace:
+        """One more namespace; the test is skipped where it is denied."""
+
+    @abc.abstractmethod
+    def cut(self, one: Node, other: Node) -> None:
+        """One way: what the first sends does not arrive."""
+
+    @abc.abstractmethod
+    def heal(self) -> None:
+        """Every link as good as new."""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    def cluster(self, directory: Path, kinds: str, **arguments: object) -> NetworkCluster:
+        return NetworkCluster(self, directory, kinds, **arguments)
+
+    def part(self, one: Node, other: Node) -> None:
+        """Both ways."""
+        self.cut(one, other)
+        self.cut(other, one)
+
+    def isolate(self, node: Node) -> None:
+        for other in node.cluster:
+            if other is not node:
+                self.part(node, other)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Network(Cuts):
     """All links, and the thread that carries."""
 
     def __init__(self, seed: int = 1) -> None:
         if not os.path.exists("/dev/net/tun") or shutil.which("nsenter") is None:
             pytest.skip("no /dev/net/tun or no nsenter here: no links that can be cut")
         self._chance = random.Random(seed)
-        self._spaces: dict[bytes, Namespace] = {}
+        self._spaces: dict[bytes, LinkedNamespace] = {}
         self._links: dict[tuple[bytes, bytes], Link] = {}
         self._late: list[tuple[float, int, bytes]] = []
         self._number = 0
@@ -162,21 +231,16 @@ class Network:
     # ---- who is on it
 
     def join(self) -> Namespace:
-        """One more namespace; the test is skipped where it is denied."""
         try:
-            space = Namespace(len(self._spaces) + 1)
+            space = LinkedNamespace(len(self._spaces) + 1)
         except OSError as error:
-            if error.errno in (errno.EPERM, errno.EACCES, errno.ENODEV, errno.ENOENT, errno.EBUSY):
-                pytest.skip(f"network namespaces or TUN devices are denied here: {error}")
+            skip_if_denied(error)
             raise
         with self._lock:
             self._spaces[socket.inet_aton(space.address)] = space
             self._selector.register(space.tun, selectors.EVENT_READ)
         os.write(self._woken, b"x")
         return space
-
-    def cluster(self, directory: Path, kinds: str, **arguments: object) -> NetworkCluster:
-        return NetworkCluster(self, directory, kinds, **arguments)
 
     # ---- faults
 
@@ -188,21 +252,9 @@ class Network:
         return self._links.setdefault((source, target), Link())
 
     def cut(self, one: Node, other: Node) -> None:
-        """One way: what the first sends does not arrive."""
         self.link(one, other).is_cut = True
 
-    def part(self, one: Node, other: Node) -> None:
-        """Both ways."""
-        self.cut(one, other)
-        self.cut(other, one)
-
-    def isolate(self, node: Node) -> None:
-        for other in node.cluster:
-            if other is not node:
-                self.part(node, other)
-
     def heal(self) -> None:
-        """Every link as good as new."""
         for link in list(self._links.values()):
             link.is_cut, link.delay, link.jitter, link.loss, link.twice = False, 0.0, 0.0, 0.0, 0.0
 
@@ -285,19 +337,21 @@ class Network:
         if self._error is not None:
             raise self._error
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+CREDENTIALS = {
+    "users": {
+        "guest": {"roles": ["super"]},
+        "admin": {"password": ADMIN_PASSWORD},
+        USER: {"password": PASSWORD, "roles": ["replication"]},
+    }
+}
+"""What a node on loopback gets by `--dev` and from the harness: beyond loopback that flag is refused."""
 
 
 class NetworkCluster(Cluster):
-    """Each node in a namespace of its own."""
+    """Each node in a namespace of its own. The first one makes the set: it has the least UUID."""
 
-    def __init__(self, network: Network, directory: Path, kinds: str, **arguments: object) -> None:
+    def __init__(self, network: Cuts, directory: Path, kinds: str, **arguments: object) -> None:
         self.network = network
         self._spaces: dict[str, Namespace] = {}
         super().__init__(directory, kinds, **arguments)  # type: ignore[arg-type]
@@ -307,9 +361,27 @@ class NetworkCluster(Cluster):
         node = super().add(kind, *masters, **options)
         node.host = space.address
         node.options["listen"] = f"{space.address}:{node.server.port}"
+        node.options["instance_uuid"] = f"{len(self.nodes):08x}-7777-4000-8000-{random.getrandbits(48):012x}"
         node.server.wrapper = ["nsenter", f"--net={space.path}"]
+        if isinstance(node.server, HeadwaterServer):
+            node.server.dev = False
+            if node is self.nodes[0]:
+                node.options["config"] = self._credentials()
         self._spaces[space.address] = space
         return node
 
+    def _credentials(self) -> Path:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / "credentials.yaml"
+        path.write_text(json.dumps({"credentials": CREDENTIALS}))
+        return path
+
+    @staticmethod
+    def _bless(node: Node) -> None:
+        """It was said in the configuration."""
+
     def connect(self, node: Node, timeout: float) -> Connection:
-        return self._spaces[node.host].run(lambda: Connection(node.host, node.server.port, timeout))
+        return self.space_of(node).run(lambda: Connection(node.host, node.server.port, timeout))
+
+    def space_of(self, node: Node) -> Namespace:
+        return self._spaces[node.host]
