@@ -75,5 +75,5 @@ bench: setup ## the same work on Headwater and on the installed Tarantool, with 
 
 clean: ## remove what was built and the environment; data in var/ stays
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f src/headwater/kernels/*.so src/headwater/kernels/_native.c src/headwater/kernels/_native.html
+	rm -f src/headwater/kernels/*.so src/headwater/kernels/*.c src/headwater/kernels/*.html
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +

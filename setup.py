@@ -37,6 +37,28 @@ class OptionalBuildExt(build_ext):
             _say_plain(error)
 
 
+def _parts() -> list[str]:
+    return sorted(name for name in os.listdir(KERNELS) if name.endswith(".pxi"))
+
+
+def _native_parts() -> list[str]:
+    return [name for name in _parts() if not name.startswith("columns")]
+
+
+def _column_parts() -> list[str]:
+    """What is between files and Arrow, and the little of the other kernel that it stands on."""
+    return ["crc32c.pxi", "ext.pxi", "mp.pxi", *(name for name in _parts() if name.startswith("columns"))]
+
+
+def _kernel(name: str, parts: list[str]) -> Extension:
+    return Extension(
+        f"headwater.kernels.{name}",
+        [f"{KERNELS}/{name}.pyx"],
+        depends=[f"{KERNELS}/{part}" for part in parts],
+        extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"],
+    )
+
+
 def extensions() -> list[Extension]:
     if os.environ.get("HEADWATER_PURE") == "1":
         return []
@@ -45,14 +67,8 @@ def extensions() -> list[Extension]:
     except ImportError as error:
         _say_plain(error)
         return []
-    parts = sorted(f"{KERNELS}/{name}" for name in os.listdir(KERNELS) if name.endswith(".pxi"))
-    kernel = Extension(
-        "headwater.kernels._native",
-        [f"{KERNELS}/_native.pyx"],
-        depends=parts,
-        extra_compile_args=["-O3", "-g0", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"],
-    )
-    result: list[Extension] = cythonize([kernel], build_dir="build/cython")
+    kernels = [_kernel("_native", _native_parts()), _kernel("_columns", _column_parts())]
+    result: list[Extension] = cythonize(kernels, build_dir="build/cython")
     return result
 
 

@@ -1,0 +1,30 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: nonecheck=False, overflowcheck=False, binding=True
+"""From blocks of files to Arrow buffers. The contract is `_columns.pyi`, the reasons are in docs/pipeline.md.
+
+A row is checked once as MessagePack; everything behind that reads it without looking at its end again.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memmove, memset
+
+from headwater.errors import MsgPackError
+from headwater.kernels.columnplan import RowError
+
+__all__ = ["Columns", "borders", "pick", "plain_rows", "to_variant"]
+
+include "crc32c.pxi"
+include "mp.pxi"
+include "ext.pxi"
+include "columns_buffer.pxi"
+include "columns_blocks.pxi"
+include "columns_row.pxi"
+include "columns_text.pxi"
+include "columns_variant.pxi"
+include "columns_value.pxi"
+include "columns_batch.pxi"

@@ -1,0 +1,44 @@
+# Bytes that grow.
+
+cdef struct Buf:
+    uint8_t *data
+    size_t size
+    size_t cap
+
+
+cdef int buf_grow(Buf *b, size_t more) except -1:
+    cdef size_t cap = b.cap * 2 if b.cap else 256
+    cdef uint8_t *data
+    while cap - b.size < more:
+        cap *= 2
+    data = <uint8_t *> realloc(b.data, cap)
+    if data == NULL:
+        raise MemoryError()
+    b.data = data
+    b.cap = cap
+    return 0
+
+
+cdef inline int buf_room(Buf *b, size_t more) except -1:
+    """At least `more` bytes behind the end."""
+    if b.cap - b.size < more:
+        buf_grow(b, more)
+    return 0
+
+
+cdef inline int buf_put(Buf *b, const void *data, size_t size) except -1:
+    buf_room(b, size)
+    memcpy(b.data + b.size, data, size)
+    b.size += size
+    return 0
+
+
+cdef inline void store_le(uint8_t *p, uint64_t value, uint32_t width) noexcept nogil:
+    cdef uint32_t at
+    for at in range(width):
+        p[at] = <uint8_t> (value >> (8 * at))
+
+
+cdef inline uint32_t width_of(uint64_t value) noexcept nogil:
+    """Bytes for an unsigned number up to `value`."""
+    return 1 if value <= 0xFF else 2 if value <= 0xFFFF else 3 if value <= 0xFFFFFF else 4
