@@ -79,14 +79,15 @@ def test_two_addresses_of_one_node(clusters: Clusters, kinds: str) -> None:
     cluster.wait_follow(replica, master)
 
 
-def lone_restart(cluster: Cluster) -> tuple[Node, Node]:
-    """Two that follow each other were both stopped; the first is started alone."""
+def lone_restart(cluster: Cluster, connect_timeout: float) -> tuple[Node, Node]:
+    """Two that follow each other were both stopped; the first is started alone, and waits for so long."""
     one, other = cluster
     cluster.start()
     create_space(one.conn, SPACE, "t")
     cluster.settle()
     one.stop()
     other.stop()
+    one.options["replication_connect_timeout"] = connect_timeout
     one.start()
     return one, other
 
@@ -94,9 +95,8 @@ def lone_restart(cluster: Cluster) -> tuple[Node, Node]:
 @kinds("ht", "th", "hh")
 def test_started_while_its_peer_is_down(clusters: Clusters, kinds: str) -> None:
     """With a quorum of connections that it cannot have it is an orphan, read-only, until the peer is back."""
-    options = {"replication_connect_quorum": 2, "replication_connect_timeout": 0.5}
-    cluster = clusters(kinds, options=options)
-    one, other = lone_restart(cluster)
+    cluster = clusters(kinds, options={"replication_connect_quorum": 2})
+    one, other = lone_restart(cluster, 0.5)
     info = one.info()
     assert (info["status"], info["ro"]) == ("orphan", True)
     if not one.is_old:
@@ -113,9 +113,8 @@ def test_started_while_its_peer_is_down(clusters: Clusters, kinds: str) -> None:
 
 @kinds("ht", "th", "hh")
 def test_an_orphan_that_is_told_to_follow_nobody(clusters: Clusters, kinds: str) -> None:
-    options = {"replication_connect_quorum": 2, "replication_connect_timeout": 0.3}
-    cluster = clusters(kinds, options=options)
-    one, _ = lone_restart(cluster)
+    cluster = clusters(kinds, options={"replication_connect_quorum": 2})
+    one, _ = lone_restart(cluster, 0.3)
     assert one.info()["status"] == "orphan"
     one.configure(replication=[])
     assert one.info()["status"] == "running"

@@ -34,7 +34,7 @@ def test_sets_keep_every_promise(first: int) -> None:
     reports = [judged(recipe(seed)) for seed in range(first, first + CHUNK)]
     # A run in which nothing happens proves nothing.
     assert sum(report.faults for report in reports) > 5 * CHUNK
-    assert sum(report.lives - report.nodes for report in reports) > CHUNK
+    assert sum(report.lives - report.nodes for report in reports) > CHUNK // 2
     assert sum(report.acknowledged for report in reports) > 300 * CHUNK
     assert sum(report.refused + report.unanswered for report in reports) > CHUNK
     assert sum(report.reads for report in reports) > 100 * CHUNK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from headwater.sim.cluster.witness import Witness
-from headwater.vclock import VClock
 from headwater.wire.constants import Type
 from headwater.wire.msgpack import pack
 from headwater.wire.xrow import Row, encode_row
@@ -91,8 +90,8 @@ def test_local_rows_are_counted_but_not_compared(witness: Witness) -> None:
 
 
 def test_vclock_that_goes_back_over_a_restart_is_found(witness: Witness) -> None:
-    witness.came_back("n1", VClock({1: 5, 2: 3}), VClock({1: 5, 2: 4}), may_lose=False)
-    witness.came_back("n1", VClock({1: 5, 2: 3}), VClock({1: 4, 2: 3}), may_lose=True)
+    witness.came_back("n1", {1: 5, 2: 3}, {1: 5, 2: 4}, may_lose=False)
+    witness.came_back("n1", {1: 5, 2: 3}, {1: 4, 2: 3}, may_lose=True)
     assert witness.violations == []
-    witness.came_back("n1", VClock({1: 5, 2: 3}), VClock({1: 4, 2: 3}), may_lose=False)
+    witness.came_back("n1", {1: 5, 2: 3}, {1: 4, 2: 3}, may_lose=False)
     assert words(witness) == ["order: n1 had written {1: 5, 2: 3} and came back with {1: 4, 2: 3}"]

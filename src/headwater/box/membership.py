@@ -224,8 +224,8 @@ class Membership:
                 raise er(Er.BOOTSTRAP_NOT_UNANIMOUS, str(applier.uuid), str(ballot.bootstrap_leader_uuid))
 
     async def _join(self, leader: UUID) -> bool:
-        """bootstrap_from_master. False if it may work another time, perhaps with another leader: one that refuses us may
-        be read-only, or anonymous, for now. BoxError once there are rows."""
+        """bootstrap_from_master. False if it may work another time, perhaps with another leader: one that refuses us
+        may be read-only, or anonymous, for now. BoxError once there are rows."""
         node = self._node
         applier = self.upstreams.applier_of(leader)
         if applier is None:

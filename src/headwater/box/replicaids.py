@@ -61,7 +61,7 @@ class KeptIds:
             _create(node)
         self._is_open = True
         self.ids.adopt(node.schema.cluster, node.prepared)
-        if is_new:
+        if is_new and not self.ids.is_inherited:
             self._begin()
         self.ids.tell_all()
         if self._undone not in node.journal.on_rollback:

@@ -190,12 +190,21 @@ def to_follower(host: Host, peer: UUID, features: frozenset[int], *, is_anon: bo
         return Border()
     if not ids.knows(peer):
         words = f"replica {peer}, whose replica ids it does not know: let this node follow it, or let it join here anew"
+        if _will_know(host, peer):
+            log.warning("cannot feed %s yet", words)
+            raise er(Er.LOADING)
         raise er(Er.UNSUPPORTED, MODE, words)
     replica = host.replicaset.find(peer)
     applier = replica.applier if replica is not None else None
     if applier is not None and ids.is_looking(peer):
         raise er(Er.LOADING)
     return Follower(ids, peer, applier)
+
+
+def _will_know(host: Host, peer: UUID) -> bool:
+    """Do we follow it, or somebody who may turn out to be it?"""
+    met = [replica.uuid for replica in host.replicaset if replica.applier is not None]
+    return peer in met or len(met) < len(host.options.upstreams)
 
 
 def joined(host: Host, peer: UUID, features: frozenset[int]) -> None:

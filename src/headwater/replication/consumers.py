@@ -122,7 +122,9 @@ class Consumers:
     # ---- replicas ------------------------------------------------------------------------------------
 
     async def connect(self, uuid: UUID, vclock: VClock) -> None:
-        """It needs rows after this from now on. Returns when that is stored; BoxError if it cannot be."""
+        """It needs rows after this from now on. Returns when that is stored. Where it cannot be, for the disk is full,
+        it is known all the same, and stored when something is written again: who cannot write can still be followed
+        (Tarantool refuses the replica then)."""
         host = self._host
         timer = self._expiry.pop(uuid, None)
         if timer is not None:
@@ -130,7 +132,10 @@ class Consumers:
         consumer = host.gc.register(name_of(uuid), vclock)
         if self._space.exists:
             self._store(uuid, consumer)
-            await host.journal.sync()
+            try:
+                await host.journal.sync()
+            except BoxError as error:
+                log.error("cannot store where replica %s is: %s", uuid, error.message)
         self._arrived(uuid)
 
     def acknowledged(self, uuid: UUID, vclock: VClock) -> None:

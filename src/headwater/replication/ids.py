@@ -42,6 +42,8 @@ class ReplicaIds:
     ) -> None:
         """`keep(row)` puts a row into `_replica_ids`, `drop(key)` takes one out; `have()` is our vclock."""
         self.registry = Registry()
+        self.is_inherited = False
+        """Did the numbering come from a master that gives ids of its own? Others of its set may count otherwise."""
         self._keep = keep
         self._drop = drop
         self._have = have
@@ -55,7 +57,7 @@ class ReplicaIds:
 
     def load(self, tuples: Iterable[bytes]) -> None:
         """Rows of `_replica_ids`, in the order of its primary key."""
-        self.registry, self._numberings = Registry(), {}
+        self.registry, self._numberings, self.is_inherited = Registry(), {}, False
         for data in tuples:
             peer, replica_id, _, instance, *end = unpack(data)
             if peer == OURS:
@@ -72,6 +74,7 @@ class ReplicaIds:
         with the data have its ids."""
         for replica_id, uuid in members:
             self.registry.put(replica_id, uuid)
+        self.is_inherited = True
 
     def adopt(self, cluster: Cluster, vclock: VClock) -> None:
         """The members that there are, under the ids that they have here; whoever had an id before is not named, but

@@ -52,6 +52,9 @@ class Kind(Enum):
     UNFOLLOW = "unfollow"
     """`nodes` do not follow `others` for `seconds`."""
     SNAPSHOT = "box.snapshot"
+    EXPEL = "expel"
+    """They are removed from `_cluster` while they are away, and come back after `seconds`: taken back as they were, or,
+    if `amount` is not 0, without data: 1, as the instance they were; 2, as another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from headwater.box.instance import Box
 from headwater.errors import BoxError, Er
@@ -12,29 +13,41 @@ from headwater.options import Options
 from headwater.server.node import make_node
 from headwater.sim.check import Violation
 from headwater.sim.cluster.plan import NodePlan, address
+from headwater.sim.disk import Platter
 from headwater.sim.faults import FaultPlan
 from headwater.sim.process import Crashed
 from headwater.sim.world import Simulation, SimWorld
+from headwater.typing import ReplicaId
 from headwater.vclock import VClock
 
 CREDENTIALS = {"users": {"guest": {"roles": ["super"]}}}
 
+Instance = int | str
+"""Whose rows: a replica id where all share one numbering, else the UUID behind it."""
+
 NOT_YET = frozenset(
     {
         Er.CFG,
+        Er.READONLY,
+        Er.WAL_IO,
+        Er.CASCADE_ROLLBACK,
         Er.BOOTSTRAP_NOT_UNANIMOUS,
         Er.CANT_CHECK_BOOTSTRAP_LEADER,
         Er.BOOTSTRAP_CONNECTION_NOT_TO_ALL,
         Er.LOADING,
     }
 )
-"""Why a node without data may refuse to start while its peers cannot be reached: it is started again."""
+"""Why a node without data may refuse to start while its peers cannot be reached or cannot take it in: it is started
+again. A JOIN that breaks off ends a Tarantool, too."""
 
 
 class Member:
     """Its node, whichever life that is in."""
 
-    def __init__(self, simulation: Simulation, plan: NodePlan, observer: Observer) -> None:
+    def __init__(
+        self, simulation: Simulation, plan: NodePlan, observer: Observer, *, names_differ: bool = False
+    ) -> None:
+        """`names_differ`: some node of the set gives ids of its own."""
         self.name = plan.name
         self.address = address(plan.name)
         self.plan = plan
@@ -54,12 +67,15 @@ class Member:
         self.wants_id = False
         """An anonymous replica that is to become a member. The option is set while it runs, never before: a node does
         not start with another one than what its files say."""
-        self.last = VClock()
+        self.last: dict[Instance, int] = {}
         """What its present or last process had written."""
+        self.is_away = False
+        """Expelled, and not taken back yet."""
         self.lost_tail = False
         """A power cut may have taken something since it was last up."""
         self.lives = 0
         self.injected_at_boot = 0
+        self._names_differ = names_differ
         self._simulation = simulation
         self._observer = observer
         self._dice = simulation.dice(f"{plan.name}/lives")
@@ -69,6 +85,15 @@ class Member:
     # ---- what others see
 
     @property
+    def is_anon(self) -> bool:
+        return bool(self.values.get("replication_anon"))
+
+    @property
+    def uuid(self) -> UUID:
+        assert self.box is not None
+        return self.box.uuid
+
+    @property
     def id(self) -> int:
         return self.box.memtx.replica_id if self.box is not None else 0
 
@@ -76,6 +101,31 @@ class Member:
     def vclock(self) -> VClock:
         assert self.box is not None
         return self.box.journal.vclock.copy(ignore0=True)
+
+    @property
+    def instance(self) -> Instance:
+        """Its own rows are under this name in a position."""
+        assert self.box is not None
+        return self.instance_of(self.id)
+
+    @property
+    def position(self) -> dict[Instance, int]:
+        """Its vclock, in words that mean the same on every node."""
+        return self.by_instance(self.vclock.as_dict())
+
+    def by_instance(self, lsns: Mapping[int, int]) -> dict[Instance, int]:
+        return {self.instance_of(replica_id): lsn for replica_id, lsn in lsns.items()}
+
+    def instance_of(self, replica_id: int) -> Instance:
+        if not self._names_differ:
+            return replica_id
+        assert self.box is not None
+        if self.box.ids is not None:
+            owner = self.box.ids.registry.owner(replica_id)
+        else:
+            member = self.box.schema.cluster.by_id(ReplicaId(replica_id))
+            owner = None if member is None else member.uuid
+        return f"{replica_id} on {self.name}" if owner is None else str(owner)
 
     @property
     def following(self) -> list[str]:
@@ -151,6 +201,11 @@ class Member:
             except Crashed:
                 return
         self.machine.kill()
+
+    def lose_data(self) -> None:
+        """Its disk is replaced by an empty one. It must be dead."""
+        self.machine.platter = Platter()
+        self.last = {}
 
     def power_cut(self) -> None:
         self.lost_tail = self.lost_tail or self.values.get("wal_mode") == "write"

@@ -23,6 +23,8 @@ class Operator(Protocol):
 
     def snapshot(self, member: Member) -> None: ...
 
+    async def expel(self, member: Member, seconds: float, comes_back: int) -> None: ...
+
     async def cut_power(self, member: Member, back_at: float) -> None:
         """Of a node that may lose what it acknowledged."""
 
@@ -97,6 +99,8 @@ class Nemesis:
                     self._later(fault.seconds, lambda member=member: member.machine.drift(1.0))  # type: ignore[misc]
                 case Kind.CFG | Kind.FOLLOW | Kind.FOLLOW_ONLY | Kind.UNFOLLOW:
                     self._configure(fault, member)
+                case Kind.EXPEL:
+                    await self._operator.expel(member, fault.seconds, int(fault.amount))
                 case Kind.SNAPSHOT:
                     self._operator.snapshot(member)
                 case _:

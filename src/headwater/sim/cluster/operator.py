@@ -6,17 +6,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import UUID
 
+from headwater.errors import Er
 from headwater.sim.check import Violation
 from headwater.sim.client import Client, Lost, Reply
 from headwater.sim.cluster.ledger import Log
 from headwater.sim.cluster.member import Member
 from headwater.sim.cluster.verdict import rows
 from headwater.sim.cluster.witness import Witness
-from headwater.sim.cluster.work import DATA, LOG, Ledgers, by_writer, own_rows
+from headwater.sim.cluster.work import DATA, LOG, Body, Ledgers, by_writer, own_rows
 from headwater.sim.world import Simulation, SimWorld
+from headwater.store import system
+from headwater.wire.constants import Key, Type
 
 PATIENCE = 60.0
+ANOTHER = 2
+"""An expelled member comes back as another instance."""
 
 
 class SetOperator:
@@ -123,24 +129,25 @@ class SetOperator:
         writes again. It can know what it lost only from peers that it reaches; so all are well when it comes back."""
         await self._make_well(PATIENCE)
         others = [other for other in self._members.values() if other is not member and other.is_up]
-        own_id = member.id
-        kept = max((other.vclock.get(own_id) for other in others), default=0)
+        own = member.instance
+        kept = max((other.position.get(own, 0) for other in others), default=0)
         self._simulation.note(member.name, f"had written {member.last}; others have its rows up to {kept}")
         member.power_cut()
+        self._witness.lost(own, after=kept)
         for log in self._ledgers.logs.values():
             log.forget(member.name)
         member.boot_at(back_at)
         await asyncio.sleep(max(0.0, back_at - self._simulation.loop.now))
         await self._make_well(PATIENCE)
-        self._judge(member, own_id, kept)
+        self._judge(member, kept)
 
-    def _judge(self, member: Member, own_id: int, kept: int) -> None:
+    def _judge(self, member: Member, kept: int) -> None:
         """Is everything back that anybody had? The rest is lost for good."""
         box = member.box
         assert box is not None
-        if not own_id:
+        if not member.id:
             return
-        found = box.journal.vclock.get(own_id)
+        found = member.position.get(member.instance, 0)
         if found < kept:
             words = f"durability: {member.name} follows, and has its own rows up to {found}"
             raise Violation(f"{words}; others have them up to {kept}")
@@ -151,6 +158,64 @@ class SetOperator:
             there = own_rows(rows(box, DATA), writer)
             history.keep(history.part(there))
             history.settle(there)
+
+    async def expel(self, member: Member, seconds: float, comes_back: int) -> None:
+        """An operator takes a member out: it writes nothing more, all have what it wrote, it ends, its row goes from
+        `_cluster`. After `seconds` it is back; `comes_back`: see Kind.EXPEL."""
+        first = next(iter(self._members.values()))
+        if not member.was_up or member.is_anon or member is first:
+            return
+        writable = not member.values.get("read_only")
+        self.configure(member, {"read_only": True})
+        await self._make_well(PATIENCE)
+        assert first.box is not None
+        uuid, own = member.uuid, member.id
+        await member.end()
+        member.is_away = True
+        member.boot_at(float("inf"))
+        own = await self._strike_out(first, uuid)
+        await asyncio.sleep(seconds)
+        if comes_back:
+            member.lose_data()
+            for log in self._ledgers.logs.values():
+                log.forget(member.name)
+        else:
+            await self._insist(first, Type.INSERT, {Key.SPACE_ID: system.CLUSTER, Key.TUPLE: [own, str(uuid)]})
+        if comes_back == ANOTHER:
+            member.values["instance_uuid"] = str(UUID(int=uuid.int ^ self._simulation.dice("uuid").getrandbits(48)))
+        elif comes_back:
+            member.values["instance_uuid"] = str(uuid)
+        member.values["read_only"] = not writable
+        member.is_away = False
+        member.boot_at(self._simulation.loop.now)
+        await self._make_well(PATIENCE)
+
+    async def _strike_out(self, first: Member, uuid: UUID) -> int:
+        """Delete the row of an instance. The id that it has on `first`."""
+        box = first.box
+        while box is None or not first.is_up or (found := box.schema.cluster.by_uuid(uuid)) is None:
+            await asyncio.sleep(0.1)
+            box = first.box
+        await self._insist(first, Type.DELETE, {Key.SPACE_ID: system.CLUSTER, Key.KEY: [int(found.id)]})
+        return int(found.id)
+
+    async def _insist(self, member: Member, type_: int, body: Body) -> None:
+        """Again and again until it is done."""
+        while True:
+            client = Client(self._clients)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await client.connect(member.address)
+                    reply = await client.ask(type_, body)
+            except (Lost, TimeoutError):
+                pass
+            else:
+                self._simulation.note(member.name, f"_cluster is told {body}: {reply.message or 'done'}")
+                if reply.code in (0, Er.TUPLE_FOUND):
+                    return
+            finally:
+                client.close()
+            await asyncio.sleep(0.5)
 
     def _lose_tail(self, log: Log, found: list[int]) -> None:
         self.lost += log.cut_tail(found)

@@ -58,6 +58,11 @@ class Plan:
     """What belongs to the set itself: whom a member follows once others are there. At 0: before it is whole."""
 
     @property
+    def names_differ(self) -> bool:
+        """Does some node give replica ids of its own?"""
+        return any(node.options.get("replica_ids") == "remap" for node in self.nodes)
+
+    @property
     def founders(self) -> tuple[NodePlan, ...]:
         return tuple(node for node in self.nodes if not node.starts_at)
 
@@ -107,6 +112,10 @@ def draw_plan(seed: int, *, nodes: int = 3, steps: int = STEPS, plain: bool = Fa
     faults = _Faults(dice, members, topology).draw()
     early = tuple(_early(dice, members))
     moves = tuple(_moves(dice, members, topology))
+    if not plain:
+        dice = random.Random(f"{seed}/remap")
+        members = tuple(_remapped(dice, members, topology))
+        faults = tuple(sorted([*faults, *_expulsions(dice, members, topology)], key=lambda fault: fault.at))
     return Plan(seed, members, faults, steps, SECONDS, topology, early, moves)
 
 
@@ -209,6 +218,28 @@ def _early(dice: random.Random, members: tuple[NodePlan, ...]) -> Iterable[Fault
         at = dice.choice((dice.uniform(0.0, 0.3), dice.uniform(0.0, 3.0)))
         amount = 0.05 if kind is Kind.DIE else 0.0
         yield Fault(at, kind, (node,), others, dice.uniform(0.1, 3.0), amount)
+
+
+def _remapped(dice: random.Random, members: tuple[NodePlan, ...], topology: str) -> Iterable[NodePlan]:
+    """In a quarter of the seeds all nodes, or some, give replica ids of their own. These translate for a node that does
+    not, if they follow it or it joined there: so newcomers and anonymous replicas of a mixed set remap, and all nodes
+    of a ring."""
+    which = dice.choice(("shared",) * 6 + ("all", "some"))
+    for node in members:
+        is_founder = not node.starts_at and not node.is_anon
+        may_share = which == "some" and is_founder and topology != "ring"
+        remaps = which != "shared" and not (may_share and dice.random() < 0.5)
+        yield replace(node, options={**node.options, "replica_ids": "remap"}) if remaps else node
+
+
+def _expulsions(dice: random.Random, members: tuple[NodePlan, ...], topology: str) -> Iterable[Fault]:
+    """Members are taken out of a set in which everybody remaps, and come back."""
+    names = [node.name for node in members[1:] if not node.is_anon]
+    if topology != "mesh" or any(node.options.get("replica_ids") != "remap" for node in members):
+        return
+    for _ in range(dice.choice((0, 1, 1, 2))):
+        at, seconds = dice.uniform(5.0, 50.0), dice.uniform(0.0, 10.0)
+        yield Fault(at, Kind.EXPEL, (dice.choice(names),), seconds=seconds, amount=dice.choice((0.0, 1.0, 2.0)))
 
 
 class _Faults:

@@ -67,8 +67,11 @@ class ClusterRun:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.simulation = Simulation(plan.seed)
-        self.witness = Witness()
-        self.members = {node.name: Member(self.simulation, node, self.witness) for node in plan.nodes}
+        differ = plan.names_differ
+        self.witness = Witness(names_differ=differ)
+        self.members = {
+            node.name: Member(self.simulation, node, self.witness, names_differ=differ) for node in plan.nodes
+        }
         self.ledgers = Ledgers(plan)
         self.clients = self.simulation.machine("clients").boot()
         self.operator = SetOperator(
@@ -113,7 +116,7 @@ class ClusterRun:
         await self._make_well(HEALING)
         self.report.healed_in = loop.now - healed_from
         self._check()
-        judge(self._expected(), self.ledgers)
+        judge(self._expected(), self.ledgers, names_differ=self.plan.names_differ)
 
     # ---- the parts of a run
 
@@ -143,7 +146,8 @@ class ClusterRun:
 
     def _expected(self) -> list[Member]:
         """Those that must be there by now."""
-        return [member for member in self.members.values() if member.lives or not member.plan.starts_at]
+        there = [member for member in self.members.values() if member.lives or not member.plan.starts_at]
+        return [member for member in there if not member.is_away]
 
     async def _make_well(self, seconds: float) -> None:
         """End every fault; then nobody lifts a hand, and all must be well in this time."""
@@ -153,7 +157,7 @@ class ClusterRun:
         helper = self.simulation.loop.call_later(PATIENCE, self._restart_the_late)
         await self._until(lambda: not self._problems(), lambda: "; ".join(self._problems()), seconds)
         helper.cancel()
-        self.simulation.note("run", f"all are well at {self._expected()[0].vclock}")
+        self.simulation.note("run", f"all are well at {self._expected()[0].position}")
 
     def _restart_the_late(self) -> None:
         """A node whose disk was full has thrown away logs that others needed, as it says it does. Who finds them

@@ -11,8 +11,9 @@ from headwater.sim.cluster.ledger import check_bank, check_same_data
 from headwater.sim.cluster.member import Member
 from headwater.sim.cluster.work import BANK, COUNTER, DATA, LOG, Ledgers, by_writer, own_rows
 from headwater.sim.history import check_recovered
+from headwater.store import system
 from headwater.store.system import is_system
-from headwater.wire.msgpack import unpack
+from headwater.wire.msgpack import pack, unpack
 
 
 def unhealed(members: Iterable[Member], *, is_writable: Mapping[str, bool]) -> list[str]:
@@ -22,9 +23,9 @@ def unhealed(members: Iterable[Member], *, is_writable: Mapping[str, bool]) -> l
     if not out:
         first, *others = members
         out += [
-            f"{other.name} is at {other.vclock}, {first.name} at {first.vclock}"
+            f"{other.name} is at {other.position}, {first.name} at {first.position}"
             for other in others
-            if other.vclock != first.vclock
+            if other.position != first.position
         ]
     return out
 
@@ -52,8 +53,9 @@ def has_gap(member: Member) -> bool:
     return any(error is not None and error.type_name == "XlogGapError" for error in errors)
 
 
-def contents(box: Box) -> dict[str, list[bytes]]:
-    """Every tuple of every space that replicas share, in the order of the primary key."""
+def contents(box: Box, *, names_differ: bool = False) -> dict[str, list[bytes]]:
+    """Every tuple of every space that replicas share, in the order of the primary key. `names_differ`: members without
+    their ids."""
     out = {}
     for id, space in sorted(box.schema.spaces.items()):
         if space.kernel is None or space.is_local or space.is_temporary or space.pk is None:
@@ -61,6 +63,12 @@ def contents(box: Box) -> dict[str, list[bytes]]:
         index = space.kernel.index(0)
         assert index is not None
         tuples = index.select(2, b"\x90")
+        if names_differ and id == system.CLUSTER:
+            out["members"] = sorted(pack(unpack(each)[1:]) for each in tuples)
+            continue
+        if names_differ and is_system(id):
+            # The definition of the numberings stays where they are.
+            tuples = [each for each in tuples if unpack(each)[0] != system.REPLICA_IDS]
         out[f"{int(id)} ({space.name})"] = tuples
         check_indexes(f"space {space.name}", space.kernel, [int(number) for number in space.indexes], len(tuples))
     return out
@@ -77,10 +85,10 @@ def check_indexes(name: str, kernel: Any, ids: list[int], count: int) -> None:
             raise Violation(f"convergence: index {id} of {name} holds other tuples than the primary one ({count})")
 
 
-def judge(members: Iterable[Member], ledgers: Ledgers) -> None:
+def judge(members: Iterable[Member], ledgers: Ledgers, *, names_differ: bool = False) -> None:
     """Equal bytes everywhere, and in them everything that was acknowledged."""
     boxes = {member.name: member.box for member in members if member.box is not None}
-    check_same_data({name: contents(box) for name, box in boxes.items()})
+    check_same_data({name: contents(box, names_differ=names_differ) for name, box in boxes.items()})
     for name, box in boxes.items():
         judge_data(name, {id: rows(box, id) for id in (LOG, DATA, COUNTER, BANK)}, ledgers)
         # They are all the same: one is enough for what costs time.
