@@ -17,12 +17,13 @@ from headwater.kernels.packplan import PackColumn
 
 def plain_rows(data: bytes | memoryview, offset: int, end: int, limit: int) -> tuple[bytes, int]:
     """The rows of the blocks at data[offset:end], one after another, as long as the blocks are whole, not compressed
-    and have the right checksum; about `limit` bytes at most, one block at least. With them the offset after the last."""
+    and have the right checksum; about `limit` bytes at most, one block at least. With them the offset after the
+    last."""
 
 def borders(data: bytes | memoryview, offset: int, end: int, step: int) -> tuple[list[tuple[int, int]], int]:
     """Walk the fixheaders from the block at `offset`: (where the block before begins, where a block begins) for the
-    first block at or after each multiple of `step`. Contents are not looked at. With them the offset where the walk stopped:
-    where no whole block begins."""
+    first block at or after each multiple of `step`. Contents are not looked at. With them the offset where the walk
+    stopped: where no whole block begins."""
 
 def pick(rows: bytes, offset: int, space_ids: Sequence[int], framed: bool = False) -> list[tuple[int, int]]:
     """(begin, end) of each INSERT, REPLACE, UPDATE, DELETE and UPSERT of these spaces. RowError for bytes that are no
@@ -83,9 +84,9 @@ class Columns:
         strict: bool = True,
     ) -> None:
         """(Source, Kind, a, b) of each column; names of types; `strict`: a value without a place is a RowError,
-        otherwise it is absent there and goes into the column RESCUED, if there is one. ValueError for a kind that a source cannot
-        have: KEY, BEFORE, AFTER, OPS and BODY are VARIANT, or BINARY for their MessagePack as it stands; columnplan
-        tells the others."""
+        otherwise it is absent there and goes into the column RESCUED, if there is one. ValueError for a kind that a
+        source cannot have: KEY, BEFORE, AFTER, OPS and BODY are VARIANT, or BINARY for their MessagePack as it stands;
+        columnplan tells the others."""
     def set_range(self, low: Sequence[int], high: Sequence[int]) -> None:
         """Keep rows with low[replica_id] < lsn <= high[replica_id]; 32 numbers each."""
     def set_times(self, begin: float, end: float) -> None:
