@@ -14,9 +14,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from headwater.errors import MsgPackError
-from headwater.kernels.columnplan import RowError
+from headwater.kernels.columnplan import RowError, check_columns, check_fields
 
-__all__ = ["Columns", "borders", "pick", "plain_rows", "to_variant"]
+__all__ = ["Columns", "borders", "pick", "plain_rows", "to_variant", "unframe"]
 
 include "crc32c.pxi"
 include "mp.pxi"
@@ -27,4 +27,5 @@ include "columns_row.pxi"
 include "columns_text.pxi"
 include "columns_variant.pxi"
 include "columns_value.pxi"
+include "columns_wanted.pxi"
 include "columns_batch.pxi"

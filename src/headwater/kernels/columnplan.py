@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
+from typing import Any
 
 
 class Source(IntEnum):
@@ -25,6 +28,7 @@ class Source(IntEnum):
     """Key of the request, or the parts of the primary key out of the tuple."""
     BEFORE = 12
     AFTER = 13
+    """The new tuple if the row has it, otherwise the tuple of the request: of an UPSERT the one that it would insert."""
     OPS = 14
     BODY = 15
     """The body of a row that is not DML."""
@@ -53,6 +57,7 @@ class Kind(IntEnum):
     """Microseconds since 1970. What is below a microsecond, and the zone, are left out."""
     STRING = 9
     BINARY = 10
+    """Takes strings too, as they stand."""
     UUID = 11
     """As text of 36 characters."""
     UUID_BYTES = 12
@@ -76,13 +81,70 @@ class Utf8(IntEnum):
     """Binary inside a variant; in a column of strings it has no place."""
 
 
+KINDS: Mapping[Source, frozenset[Kind]] = MappingProxyType(
+    {
+        Source.OP: frozenset((Kind.STRING,)),
+        Source.SPACE_ID: frozenset((Kind.INT32,)),
+        Source.SPACE: frozenset((Kind.STRING,)),
+        Source.REPLICA_ID: frozenset((Kind.INT32,)),
+        Source.LSN: frozenset((Kind.INT64,)),
+        Source.TSN: frozenset((Kind.INT64,)),
+        Source.IS_COMMIT: frozenset((Kind.BOOL,)),
+        Source.TIMESTAMP: frozenset((Kind.TIMESTAMP,)),
+        Source.GROUP_ID: frozenset((Kind.INT32,)),
+        Source.FLAGS: frozenset((Kind.INT32,)),
+        Source.INDEX_ID: frozenset((Kind.INT32,)),
+        Source.KEY: frozenset((Kind.VARIANT, Kind.BINARY)),
+        Source.BEFORE: frozenset((Kind.VARIANT, Kind.BINARY)),
+        Source.AFTER: frozenset((Kind.VARIANT, Kind.BINARY)),
+        Source.OPS: frozenset((Kind.VARIANT, Kind.BINARY)),
+        Source.BODY: frozenset((Kind.VARIANT, Kind.BINARY)),
+        Source.REQUEST: frozenset((Kind.BINARY,)),
+        Source.FIELD: frozenset(Kind),
+        Source.RESCUED: frozenset((Kind.VARIANT,)),
+    }
+)
+"""What a source can be shown as. Where both are, BINARY is the MessagePack as it stands."""
+
+
+def check_columns(columns: Sequence[tuple[int, int, int, int]]) -> None:
+    """ValueError for a column that there is not."""
+    for source, kind, a, b in columns:
+        if Kind(kind) not in KINDS[Source(source)]:
+            raise ValueError(f"{Source(source).name} cannot be shown as {Kind(kind).name}")
+        if kind == Kind.DECIMAL and not (1 <= a <= DECIMAL_DIGITS and 0 <= b <= a):
+            raise ValueError(f"a decimal of {a} digits, {b} of them behind the point, is none")
+    if sum(source == Source.RESCUED for source, *_ in columns) > 1:
+        raise ValueError("more than one column RESCUED")
+
+
+def check_fields(fields: Sequence[int], names: Sequence[object], is_field: Sequence[bool]) -> None:
+    """ValueError for a field that has no column of its own; `is_field` tells of each column whether it shows one."""
+    if len(fields) != len(names):
+        raise ValueError(f"{len(fields)} fields and {len(names)} names")
+    used = [column for column in fields if column >= 0]
+    for column in used:
+        if column >= len(is_field) or not is_field[column]:
+            raise ValueError(f"column {column} is not made of a field")
+    if len(set(used)) != len(used):
+        raise ValueError("two fields in one column")
+
+
+DECIMAL_DIGITS = 38
+"""Of a decimal128."""
+
+
 class RowError(Exception):
     """A row that cannot be read: `offset` of it in the bytes given, `lsn` of the row (0 before its header is read),
-    `column` whose value has no place there or -1."""
+    `column` whose value has no place there or -1, `end`: the offset behind it, 0 where that is not known."""
 
-    def __init__(self, reason: str, offset: int, lsn: int = 0, column: int = -1) -> None:
+    def __init__(self, reason: str, offset: int, lsn: int = 0, column: int = -1, end: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.offset = offset
         self.lsn = lsn
         self.column = column
+        self.end = end
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowError, (self.reason, self.offset, self.lsn, self.column, self.end)

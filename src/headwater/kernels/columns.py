@@ -1,5 +1,5 @@
-"""From rows of files to Arrow buffers. Compiled where there was a compiler, plain Python otherwise, by the same switch
-as `headwater.kernels`; both fulfil `_columns.pyi`."""
+"""Between rows and Arrow, both ways. Compiled where there was a compiler, plain Python otherwise, by the same switch as
+`headwater.kernels`; both fulfil `_columns.pyi`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,45 @@ from typing import TYPE_CHECKING
 
 from headwater import kernels
 from headwater.kernels.columnplan import Kind, RowError, Source, Utf8
-
-__all__ = ["Columns", "Kind", "RowError", "Source", "Utf8", "borders", "compiled", "pick", "plain_rows", "to_variant"]
+from headwater.kernels.packplan import Form, PackColumn, PackError
 
 if TYPE_CHECKING:
-    from headwater.kernels._columns import Columns, borders, pick, plain_rows, to_variant
+    from headwater.kernels._columns import *  # noqa: F403
 
     compiled: bool
 elif not kernels.compiled:
-    from headwater.kernels.pure.columns import Columns, borders, pick, plain_rows, to_variant
+    from headwater.kernels.pure.columns import *  # noqa: F403
 
     compiled = False
 else:
     try:
-        from headwater.kernels._columns import Columns, borders, pick, plain_rows, to_variant
+        from headwater.kernels._columns import *  # noqa: F403
 
         compiled = True
     except ImportError:
-        from headwater.kernels.pure.columns import Columns, borders, pick, plain_rows, to_variant
+        from headwater.kernels.pure.columns import *  # noqa: F403
 
         compiled = False
+
+__all__ = [
+    "Columns",
+    "Form",
+    "Kind",
+    "PackColumn",
+    "PackError",
+    "RowError",
+    "Source",
+    "Utf8",
+    "borders",
+    "compiled",
+    "from_variant",
+    "hash_tuples",
+    "pack_requests",
+    "pack_rows",
+    "pack_tuples",
+    "pick",
+    "plain_rows",
+    "sum_tuples",
+    "to_variant",
+    "unframe",
+]

@@ -143,33 +143,113 @@ cdef inline bp row_check(bp p, bp end, bp *body, RowHead *h) noexcept nogil:
     return mp_check(after, end, &ck)
 
 
-def pick(rows, Py_ssize_t offset, space_ids):
+cdef inline uint8_t *put_array_head(uint8_t *p, uint32_t count) noexcept nogil:
+    """Behind the head of an array of less than 65,536 values."""
+    if count < 16:
+        p[0] = <uint8_t> (0x90 | count)
+        return p + 1
+    p[0] = 0xDC
+    p[1] = <uint8_t> (count >> 8)
+    p[2] = <uint8_t> count
+    return p + 3
+
+
+cdef int put_parts(Buf *out, bp tuple, const uint32_t *fields, uint32_t count) except -1:
+    """These fields of the checked tuple, one after another; 0 if it has one of them not."""
+    cdef uint32_t size, at = 0, part
+    cdef bp first, p
+    cdef bp after
+    first = load_count(tuple, &size)
+    p = first
+    for part in range(count):
+        if fields[part] >= size:
+            return 0
+        if fields[part] < at:
+            p = first
+            at = 0
+        while at < fields[part]:
+            p = mp_skip(p)
+            at += 1
+        after = mp_skip(p)
+        buf_put(out, p, after - p)
+    return 1
+
+
+cdef inline int next_row(bp *p, bp end, bint framed, bp start, bp *body, bp *after, RowHead *h) except -1:
+    """The row at p, which moves behind the length of a packet. 0 for a packet that is not whole. RowError."""
+    cdef bp at = p[0]
+    cdef bp row = at
+    cdef bp stop = end
+    cdef uint64_t size
+    if framed:
+        if TYPE_OF[at[0]] != MP_UINT:
+            raise RowError("a packet does not begin with its length", at - start, 0, -1, 0)
+        if SIZE_OF[at[0]] > end - at:
+            return 0
+        size = load_uint(at)
+        row = at + SIZE_OF[at[0]]
+        if size > <uint64_t> (end - row):
+            return 0
+        stop = row + size
+        p[0] = row
+    after[0] = row_check(row, stop, body, h)
+    if after[0] == NULL or (framed and after[0] != stop):
+        raise RowError("can't parse row", at - start, 0, -1, stop - start if framed else 0)
+    return 1
+
+
+def pick(rows, Py_ssize_t offset, space_ids, framed=False):
     """Where the rows of some spaces lie."""
     cdef bp start = data_of(rows)
     cdef bp end = start + PyBytes_GET_SIZE(rows)
-    cdef bp p, after, body
+    cdef bp p, at, after, body, first
     cdef RowHead h
     cdef RowBody b
-    cdef uint64_t first = 0
-    cdef bp at
+    cdef bint packets = framed
+    cdef int64_t space_id
     found = []
     wanted = frozenset(space_ids)
     check_range(rows, offset, PyBytes_GET_SIZE(rows))
     p = start + offset
     while p < end:
-        after = row_check(p, end, &body, &h)
-        if after == NULL:
-            raise RowError("can't parse row", p - start, 0, -1)
+        at = p
+        if not next_row(&p, end, packets, start, &body, &after, &h):
+            break
         if body != NULL and h.is_dml and h.type <= TYPE_UPSERT:
             # Almost every body begins with its space, so that the rest need not be looked at.
-            at = body + 1
-            if body[0] & 0xF0 == 0x80 and body[0] != 0x80 and at[0] == 0x10 and TYPE_OF[at[1]] == MP_UINT:
-                first = load_uint(at + 1)
-                if first in wanted:
-                    found.append((p - start, after - start))
-            elif not row_body(body, h.type, &b):
-                raise RowError("can't parse row", p - start, h.lsn, -1)
-            elif b.space_id in wanted:
+            first = body + 1
+            if body[0] & 0xF0 == 0x80 and body[0] != 0x80 and first[0] == 0x10 and TYPE_OF[first[1]] == MP_UINT:
+                space_id = <int64_t> (load_uint(first + 1) & <uint64_t> 0xFFFFFFFF)
+            elif row_body(body, h.type, &b):
+                space_id = b.space_id
+            else:
+                raise RowError("can't parse row", at - start, h.lsn, -1, after - start)
+            if space_id in wanted:
                 found.append((p - start, after - start))
         p = after
     return found
+
+
+def unframe(data, Py_ssize_t offset, Py_ssize_t end):
+    """The rows of whole packets."""
+    cdef bp start = data_of(data)
+    cdef bp p, at, after, body
+    cdef bp stop
+    cdef RowHead h
+    cdef Buf out
+    check_range(data, offset, end)
+    p = start + offset
+    stop = start + end
+    memset(&out, 0, sizeof(Buf))
+    try:
+        while p < stop:
+            at = p
+            if not next_row(&p, stop, True, start, &body, &after, &h):
+                break
+            buf_put(&out, p, after - p)
+            if body == NULL and h.type != TYPE_NOP:
+                buf_put(&out, <const char *> b"\x80", 1)
+            p = after
+        return buf_bytes(&out), p - start
+    finally:
+        free(out.data)

@@ -108,7 +108,8 @@ cdef int put_decimal(Col *c, Py_ssize_t row, bp p, uint32_t n) noexcept nogil:
     return hw_decimal128(d.digit, d.count, <int> (c.b - d.scale), d.minus, c.a, c.fixed + row * 16)
 
 
-cdef int64_t MOMENT_MAX = <int64_t> 9223372036 * 1000 + 853
+cdef int64_t MOMENT_MAX = <int64_t> 9223372036 * 1000 + 852
+# In seconds, so that a part of a second may come to it.
 
 
 cdef int put_moment(Col *c, Py_ssize_t row, bp p, uint32_t n) noexcept nogil:
@@ -134,7 +135,7 @@ cdef int put_datetime_part(Col *c, Py_ssize_t row, bp p, uint32_t n) noexcept no
 cdef int put_interval_part(Col *c, Py_ssize_t row, bp p, uint32_t n) noexcept nogil:
     cdef bp end = p + n
     cdef uint32_t count = p[0]
-    cdef int64_t value = 0, one
+    cdef int64_t value = 0, one = 0
     cdef uint8_t field
     p += 1
     while count:
@@ -195,6 +196,7 @@ cdef int put_string(Col *c, Py_ssize_t row, bp p, int utf8) except -1:
 
 
 cdef int put_variant(Col *c, Py_ssize_t row, bp p, Variants writer) except -1:
+    cdef size_t before = c.heap.size, before2 = c.heap2.size
     writer.begin(&c.heap)
     writer.value(p)
     end_bytes(c, row)
@@ -203,7 +205,15 @@ cdef int put_variant(Col *c, Py_ssize_t row, bp p, Variants writer) except -1:
     else:
         writer.metadata(&c.heap2)
     (<int32_t *> c.fixed2)[row + 1] = <int32_t> c.heap2.size
+    check_variant(c.heap.size - before, c.heap2.size - before2)
     return 1
+
+
+cdef inline int put_packed(Col *c, Py_ssize_t row, bp p, Variants writer) except -1:
+    """The checked value at p into a column of variants, or as it stands."""
+    if c.kind == K_VARIANT:
+        return put_variant(c, row, p, writer)
+    return put_bytes(c, row, p, mp_skip(p) - p)
 
 
 cdef inline int put_value(Col *c, Py_ssize_t row, bp p, Variants writer) except -1:
@@ -232,6 +242,9 @@ cdef inline int put_value(Col *c, Py_ssize_t row, bp p, Variants writer) except 
             return put_long(c, row, <int64_t> u)
         return 0
     if type == MP_STR:
+        if kind == K_BINARY:
+            body = load_blob(p, &n)
+            return put_bytes(c, row, body, n)
         return put_string(c, row, p, writer.utf8) if kind == K_STRING else 0
     if type == MP_NIL:
         put_null(c, row)

@@ -22,10 +22,19 @@ cdef enum:
     # So many names are compared one by one; more of them go into a dictionary.
     NAMES_PLAIN = 12
 
+cdef size_t VARIANT_SIZE_MAX = <size_t> 128 * 1024 * 1024
+# VariantUtil.SIZE_LIMIT
+
 cdef struct Entry:
     uint32_t name
     uint32_t offset
     uint32_t order
+
+
+cdef inline int check_variant(size_t value, size_t metadata) except -1:
+    if value > VARIANT_SIZE_MAX or metadata > VARIANT_SIZE_MAX:
+        raise ValueError("a value takes more than 128 MiB as a variant, which Spark does not take")
+    return 0
 
 
 cdef inline uint8_t utf16_order(uint8_t c) noexcept nogil:
@@ -51,9 +60,9 @@ cdef class Variants:
     cdef Buf ends          # uint32 each: where a name ends
     cdef Buf offsets       # uint32 each: a stack of those of open containers
     cdef Buf entries       # Entry each: a stack of those of open objects
+    cdef Buf scratch       # a value that is made before it is written
     cdef uint32_t name_count
     cdef dict ids
-    cdef list kept
     cdef object texts
     cdef int utf8
     cdef bint tagged
@@ -64,12 +73,14 @@ cdef class Variants:
         memset(&self.ends, 0, sizeof(Buf))
         memset(&self.offsets, 0, sizeof(Buf))
         memset(&self.entries, 0, sizeof(Buf))
+        memset(&self.scratch, 0, sizeof(Buf))
 
     def __dealloc__(self):
         free(self.names.data)
         free(self.ends.data)
         free(self.offsets.data)
         free(self.entries.data)
+        free(self.scratch.data)
 
     cdef void begin(self, Buf *out) noexcept:
         """The next value goes to the end of `out`."""
@@ -485,10 +496,8 @@ def to_variant(value, texts, utf8, tagged):
         writer.begin(&out)
         writer.value(start)
         writer.metadata(&meta)
-        return (
-            PyBytes_FromStringAndSize(<char *> out.data, out.size),
-            PyBytes_FromStringAndSize(<char *> meta.data, meta.size),
-        )
+        check_variant(out.size, meta.size)
+        return buf_bytes(&out), buf_bytes(&meta)
     finally:
         free(out.data)
         free(meta.data)
