@@ -56,6 +56,7 @@ class PartFacts:
     field: int
     type: str
     path: str | None = None
+    collation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +341,13 @@ def read_index(packed: bytes) -> IndexFacts:
 
 def _read_part(part: Any) -> PartFacts:
     if isinstance(part, Mapping):
-        path = part.get("path")
-        return PartFacts(int(part.get("field", 0)), _type(part.get("type", "any")), None if path is None else str(path))
+        path, collation = part.get("path"), part.get("collation")
+        return PartFacts(
+            int(part.get("field", 0)),
+            _type(part.get("type", "any")),
+            None if path is None else str(path),
+            collation if isinstance(collation, int) else None,
+        )
     return PartFacts(int(part[0]), _type(part[1] if len(part) > 1 else "any"))
 
 
