@@ -235,43 +235,6 @@ def test_fetch_snapshot_without_a_body() -> None:
     feed(test, schema_version="2.3.1")
 
 
-def test_a_snapshot_on_the_disk_from_some_row_on() -> None:
-    async def test(master: Master) -> None:
-        await master.write(*([key] for key in range(100)))
-        await master.box.checkpoint()
-        vclock = master.box.journal.vclock
-        await master.write([1000])
-        whole = await fetch(
-            await master.connect(), version_id=VERSION_ID, instance_uuid=REPLICA, is_checkpoint_join=True
-        )
-        assert unpack(whole[0].body)[Key.VCLOCK] == vclock.as_dict()
-        assert types(whole) == [Type.OK, 71, Type.RAFT, Type.RAFT_PROMOTE, 72, Type.OK]
-        assert ids(whole) == list(range(100)), "what came later is not in it"
-        rows = [row for row in whole if row.type == Type.INSERT]
-        assert [row.lsn for row in rows] == sorted(row.lsn for row in rows)
-        middle = rows[-10].lsn
-        rest = await fetch(
-            await master.connect(),
-            version_id=VERSION_ID,
-            instance_uuid=REPLICA,
-            is_checkpoint_join=True,
-            checkpoint_vclock=vclock.as_dict(),
-            checkpoint_lsn=middle,
-        )
-        assert [row.lsn for row in rest if row.type == Type.INSERT] == [row.lsn for row in rows[-10:]]
-
-    feed(test)
-
-
-def test_a_snapshot_that_is_gone_is_missed() -> None:
-    async def test(master: Master) -> None:
-        request = {"is_checkpoint_join": True, "checkpoint_vclock": {1: 12345}, "instance_uuid": REPLICA}
-        (refusal,) = await fetch(await master.connect(), **request)
-        assert failure(refusal).code == Er.MISSING_SNAPSHOT
-
-    feed(test)
-
-
 # ---- REGISTER --------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ comes back after a restart. Members without a stored one are waited for: until t
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -50,6 +51,8 @@ class Consumers:
         """As they are in `_gc_consumers`."""
         self._awaited: set[UUID] = set()
         """Members that may need rows which nobody has asked for since the start."""
+        self._held: dict[UUID, Callable[[], None]] = {}
+        """What releases the snapshot that a replica was fetching, should it come back for the rest."""
         self._expiry: dict[UUID, Timer] = {}
         """When anonymous replicas that have left are forgotten."""
         self._resume: Timer | None = None
@@ -64,7 +67,7 @@ class Consumers:
         self._stop_timers()
         self._stored = self._load()
         for uuid, vclock in self._stored.items():
-            host.gc.register(name_of(uuid), vclock)
+            self._register(uuid, vclock)
         members = {member.uuid for member in host.schema.cluster}
         for uuid in sorted(self._stored.keys() - members, key=lambda each: each.int):
             self._expire_later(uuid)
@@ -129,14 +132,34 @@ class Consumers:
         timer = self._expiry.pop(uuid, None)
         if timer is not None:
             timer.cancel()
-        consumer = host.gc.register(name_of(uuid), vclock)
+        consumer = self._register(uuid, vclock)
         if self._space.exists:
             self._store(uuid, consumer)
             try:
                 await host.journal.sync()
             except BoxError as error:
                 log.error("cannot store where replica %s is: %s", uuid, error.message)
+        self._release(uuid)
         self._arrived(uuid)
+
+    def _register(self, uuid: UUID, vclock: VClock) -> Consumer:
+        """Who is no member is known too, while something is kept for it (replicaset_add_anon)."""
+        replica = self._host.replicaset.get(uuid)
+        replica.has_consumer = True
+        replica.is_anon = replica.is_anon or not (replica.id or replica.is_self or replica.applier)
+        return self._host.gc.register(name_of(uuid), vclock)
+
+    def hold(self, uuid: UUID, release: Callable[[], None]) -> None:
+        """A replica that is connected fetches a snapshot, which is pinned: `release` is called when it connects anew,
+        or will not come back."""
+        self._release(uuid)
+        self._held[uuid] = release
+
+    def _release(self, uuid: UUID) -> None:
+        release = self._held.pop(uuid, None)
+        if release is not None:
+            release()
+            self._changed.set()
 
     def acknowledged(self, uuid: UUID, vclock: VClock) -> None:
         """It has everything up to here: files that hold nothing else are not needed for it any more
@@ -186,15 +209,19 @@ class Consumers:
         timer = self._expiry.pop(uuid, None)
         if timer is not None:
             timer.cancel()
-        self.forget(uuid)
         replica = self._host.replicaset.find(uuid)
         if replica is not None and not replica.id:
             replica.relay = None
-            self._host.replicaset.forget_if_orphaned(uuid)
+        self.forget(uuid)
 
     def forget(self, uuid: UUID) -> None:
         """It will not come back, or it does not matter (gc_erase_consumer)."""
         self._host.gc.unregister(name_of(uuid))
+        self._release(uuid)
+        replica = self._host.replicaset.find(uuid)
+        if replica is not None:
+            replica.has_consumer = False
+            self._host.replicaset.forget_if_orphaned(uuid)
         self._changed.set()
 
     def _expire_later(self, uuid: UUID) -> None:

@@ -1,15 +1,13 @@
 """What JOIN and FETCH_SNAPSHOT send before the log: a picture of the data at one vclock (relay.cc, relay_initial_join;
-box.cc, box_checkpoint_build_in_memory), or a snapshot that is on the disk, from some row on.
+box.cc, box_checkpoint_build_in_memory). `fromdisk` sends a snapshot that is on the disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.errors import Er, MsgPackError, SystemError_, XlogError, er
 from headwater.journal.batch import prepared_vclock
 from headwater.kernels import ReadView, mp_array_fields
 from headwater.replication.channel import Channel
@@ -17,14 +15,13 @@ from headwater.replication.guests import Guest
 from headwater.replication.peers import raft_group, rewrite, takes_meta
 from headwater.store import system
 from headwater.vclock import VClock
-from headwater.wire.constants import SYNCHRO_TYPES, RaftState, Type
+from headwater.wire.constants import Type
 from headwater.wire.mpwrite import pack_uint
 from headwater.wire.replication import encode_type, encode_vclock
 from headwater.wire.request import of_row
-from headwater.wire.synchro import RaftMessage, Synchro, decode_raft, decode_synchro, encode_raft, encode_synchro
+from headwater.wire.synchro import RaftMessage, Synchro, encode_raft, encode_synchro
 from headwater.wire.xrow import Row, encode_packet
-from headwater.world import File, Worker
-from headwater.xlog import SNAP, Reader, file_name, rows
+from headwater.world import Worker
 
 if TYPE_CHECKING:
     from headwater.replication.host import Host
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
 CHUNK = 256 << 10
 """Bytes of rows made in the worker in one step."""
 _INSERT = frozenset((int(Type.INSERT),))
-_OWN_ID = pack_uint(system.REPLICA_IDS)
+OWN_ID = pack_uint(system.REPLICA_IDS)
 """As it stands in the rows that define the space."""
 
 
@@ -72,7 +69,7 @@ async def send_picture(host: Host, out: Out, version: int) -> VClock:
         vclock = prepared_vclock(host.memtx)
         election, queue = host.election.checkpoint(), host.queue.checkpoint()
         await host.journal.sync()
-        _send_head(host, out, version, vclock, election, queue)
+        send_head(host, out, version, vclock, election, queue)
         await _send_view(view, out, worker, remaps=host.ids is not None)
     finally:
         await worker.run(lambda: None)  # a step that still runs has ended before the view is closed
@@ -90,27 +87,27 @@ async def _send_view(view: ReadView, out: Out, worker: Worker, *, remaps: bool) 
         if not count:
             return
         ahead = worker.run(step)
-        if remaps and _OWN_ID in data:
+        if remaps and OWN_ID in data:
             data = rewrite(data, _INSERT, _unless_own)
         await out.write(data)
 
 
 def _unless_own(row: Row) -> bytes:
-    return b"" if _is_own(row) else encode_packet(row)
+    return b"" if is_own(row) else encode_packet(row)
 
 
-def _is_own(row: Row) -> bool:
+def is_own(row: Row) -> bool:
     """Does it define `_replica_ids`? The space is local, its definition too (docs/formats/system-spaces.md)."""
-    if _OWN_ID not in row.body:
+    if OWN_ID not in row.body:
         return False
     request = of_row(row)
     if request.space_id not in (system.SPACE, system.INDEX) or request.tuple is None:
         return False
     first, second = mp_array_fields(request.tuple)[:2]
-    return request.tuple[first:second] == _OWN_ID
+    return request.tuple[first:second] == OWN_ID
 
 
-def _send_head(host: Host, out: Out, version: int, vclock: VClock, raft: RaftMessage, queue: Synchro) -> None:
+def send_head(host: Host, out: Out, version: int, vclock: VClock, raft: RaftMessage, queue: Synchro) -> None:
     """The first answer, and the stage of meta data for who knows it (send_join_header, send_join_meta). Component 0
     is told, but to peers that would take it for theirs: those that do not tell their version."""
     out.send(encode_vclock(vclock.as_dict(), ignore0=not version))
@@ -122,72 +119,3 @@ def _send_head(host: Host, out: Out, version: int, vclock: VClock, raft: RaftMes
     promote.replica_id = queue.queue_owner_id
     out.send(promote)
     out.send(encode_type(Type.JOIN_SNAPSHOT))
-
-
-# ---- from the disk --------------------------------------------------------------------------------
-
-
-async def send_checkpoint(host: Host, out: Out, version: int, vclock: VClock, start_lsn: int) -> None:
-    """A snapshot on the disk, its rows from the number `start_lsn` on. Its state of election and queue is told first,
-    wherever it stands in the file (box_checkpoint_build_from_snapshot)."""
-    path = f"{host.settings.memtx_dir}/{file_name(vclock.signature, SNAP)}"
-    worker = host.world.worker("join")
-    walk = _SnapshotWalk(host, path, out.sync, start_lsn)
-    try:
-        raft, queue = await worker.run(walk.meta)
-        _send_head(host, out, version, vclock, raft, queue)
-        while (data := await worker.run(walk.next)) is not None:
-            await out.write(data)
-    except FileNotFoundError:
-        raise er(Er.MISSING_SNAPSHOT) from None
-    except OSError as error:
-        raise SystemError_.of(f"cannot read '{path}'", error) from None
-    except MsgPackError as error:
-        raise XlogError(f"can't parse row: {error}", path=path) from None
-    finally:
-        await worker.run(walk.close)
-        worker.close()
-
-
-class _SnapshotWalk:
-    """Every method runs in the worker."""
-
-    def __init__(self, host: Host, path: str, sync: int, start_lsn: int) -> None:
-        self._open_file: Callable[[], File] = partial(host.world.disk.open, path)
-        self._path = path
-        self._sync = sync
-        self._start = start_lsn
-        self._file: File | None = None
-        self._reader: Reader | None = None
-
-    def meta(self) -> tuple[RaftMessage, Synchro]:
-        raft, queue = RaftMessage(1), Synchro(Type.RAFT_PROMOTE, confirmed_vclock={})
-        self._file = self._open_file()
-        for block in Reader(self._file):
-            for row in rows(block, self._path):
-                if row.type == Type.RAFT:
-                    raft = replace(decode_raft(row), state=RaftState.FOLLOWER)
-                elif row.type in SYNCHRO_TYPES:
-                    queue = decode_synchro(row)
-        return raft, queue
-
-    def next(self) -> bytes | None:
-        """The packets of one block; empty where nothing of it is sent."""
-        assert self._file is not None
-        reader = self._reader = self._reader or Reader(self._file)
-        block = reader.next()
-        if block is None:
-            reader.require_eof()
-            return None
-        return b"".join(self._packet(row) for row in rows(block, self._path) if self._is_sent(row))
-
-    def _is_sent(self, row: Row) -> bool:
-        return row.type == Type.INSERT and not row.is_local and row.lsn >= self._start and not _is_own(row)
-
-    def _packet(self, row: Row) -> bytes:
-        """With its number, so that the replica can go on behind it."""
-        return encode_packet(Row(row.type, lsn=row.lsn, tsn=row.lsn, flags=1, sync=self._sync, body=row.body))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()

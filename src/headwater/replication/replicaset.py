@@ -31,11 +31,13 @@ class Replica:
     """We feed it, or did since we started: then the relay is stopped and tells why."""
     guest: Guest | None = None
     """Its connection to us, whatever it asks on it: there is only one (has_incoming_connection)."""
+    has_consumer: bool = False
+    """Log files are kept for it (replica.gc)."""
 
     @property
     def is_orphaned(self) -> bool:
         """Nothing is left that it stands for: it can be forgotten."""
-        return not (self.id or self.is_self or self.applier or self.relay or self.guest)
+        return not (self.id or self.is_self or self.applier or self.relay or self.guest or self.has_consumer)
 
 
 class Replicaset:

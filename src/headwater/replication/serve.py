@@ -16,9 +16,10 @@ from headwater.journal.gc import Checkpoint
 from headwater.replication.border import Border, joined, to_follower
 from headwater.replication.channel import Channel, ChannelClosed
 from headwater.replication.cursor import Cursor
+from headwater.replication.fromdisk import send_checkpoint
 from headwater.replication.guests import Guest, admit
 from headwater.replication.host import Host
-from headwater.replication.joins import Out, send_checkpoint, send_picture
+from headwater.replication.joins import Out, send_picture
 from headwater.replication.peers import LAST_WITHOUT_RETRY, hidden_types, hide, rewrite
 from headwater.replication.relay import Relay
 from headwater.replication.replicaset import Replica
@@ -194,13 +195,19 @@ async def _send_log(host: Host, out: Out, start: VClock, end: End, version: int)
 # ---- FETCH_SNAPSHOT -------------------------------------------------------------------------------
 
 
+def _nothing() -> None:
+    pass
+
+
 async def _fetch_snapshot(host: Host, request: Request, user: User, channel: Channel) -> None:
+    """A snapshot that is read from the disk is kept for its replica: also when the connection is lost, for as long as
+    the replica's consumer lives or until it asks for something else (replica.gc_checkpoint_ref)."""
     asked = decode_fetch_snapshot(request.row)
     if not host.is_ready:
         raise er(Er.LOADING)
     checkpoint = _checkpoint_of(host, asked)
     needed = host.journal.vclock if checkpoint is None else checkpoint.vclock
-    unpin: Callable[[], None] = lambda: None  # noqa: E731
+    unpin: Callable[[], None] = _nothing
     guest: Guest | None = None
     if asked.instance_uuid == NIL:
         _check_access(host, user)
@@ -211,6 +218,9 @@ async def _fetch_snapshot(host: Host, request: Request, user: User, channel: Cha
     try:
         if asked.instance_uuid != NIL:
             _, guest = await _connect(host, user, asked.instance_uuid, needed, channel)
+            if checkpoint is not None:
+                host.consumers.hold(asked.instance_uuid, unpin)
+                unpin = _nothing
         await _send_snapshot(host, asked, checkpoint, Out(channel, request.sync, guest))
     finally:
         unpin()
