@@ -414,6 +414,25 @@ def test_numbers_that_differ_cannot_be_shared_again() -> None:
     rs.run(test)
 
 
+def test_an_anonymous_replica_becomes_a_member() -> None:
+    """Whose `_cluster` is downloaded first: it is not registered yet when it is logged in."""
+    rs = ReplicaSet()
+    a, b = (rs.peer(name, "a", "b", **REMAP) for name in "ab")
+    c = rs.peer("c", "a", "b", **REMAP, replication_anon=True, read_only=True)
+
+    async def test() -> None:
+        await a.start()
+        await a.make_space()
+        await b.start()
+        await c.start()
+        await c.configure(replication_anon=False)
+        await c.configure(read_only=False)
+        await c.put(1)
+        assert (await agree(rs, a, b, c))["c"] == 1
+
+    rs.run(test)
+
+
 # ---- the local space --------------------------------------------------------------------------------------
 
 

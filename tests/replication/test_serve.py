@@ -252,13 +252,28 @@ def test_register_sends_the_rows_up_to_the_registration() -> None:
     feed(test)
 
 
+def test_register_is_answered_again_when_the_answer_was_lost() -> None:
+    async def test(master: Master) -> None:
+        have = master.box.journal.vclock.get(1)
+        lost = await master.connect()
+        await register(lost, vclock={1: have})
+        lost.channel.abort("the cable was pulled")
+        await master.write([1])
+        packets = await register(await master.connect(), vclock={1: have})
+        assert [row.type for row in packets] == [Type.INSERT, Type.REPLACE, Type.OK]
+        assert decode_vclock(packets[-1]) == {1: have + 2}
+        assert [member.uuid for member in master.box.schema.cluster] == [MASTER, REPLICA]
+
+    feed(test)
+
+
 def test_a_name_is_registered_later() -> None:
     async def test(master: Master) -> None:
         await master.member()
         have = master.box.journal.vclock.get(1)
         packets = await register(await master.connect(), name="late", vclock={1: have})
         assert [row.type for row in packets] == [Type.UPDATE, Type.OK]
-        again = await register(await master.connect(), name="late", vclock={1: have})
+        again = await register(await master.connect(), name="late", vclock={1: have + 1})
         assert failure(again[-1]).code == Er.REPLICA_NOT_ANON
 
     feed(test)

@@ -40,6 +40,18 @@ def test_sets_keep_every_promise(first: int) -> None:
     assert sum(report.reads for report in reports) > 100 * CHUNK
 
 
+@pytest.mark.parametrize(
+    ("seed", "found"),
+    [
+        (276, "with ids of its own, an anonymous replica was refused its registration before it had asked for it"),
+        (298, "as 276; and asked again for the id that it had got meanwhile, it stopped following"),
+        (383, "an operator made a ring before all had the rows that only the first one keeps"),
+    ],
+)
+def test_set_that_once_failed(seed: int, found: str) -> None:
+    judged(recipe(seed))
+
+
 @pytest.mark.soak
 def test_many_sets() -> None:
     record = Record("sim-cluster")

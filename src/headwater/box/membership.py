@@ -404,16 +404,25 @@ class Membership:
         await self.sync()
 
     async def _register_at_master(self) -> None:
-        """CANNOT_REGISTER if nobody can give an id now."""
+        """CANNOT_REGISTER if nobody can give an id now. Nothing to do where the row came another way: a master that was
+        asked before has answered, and the answer was lost."""
+        if self._is_registered:
+            return
         leader = choose(each for each in self.upstreams.candidates() if each.uuid != self._node.uuid)
         applier = self.upstreams.applier_of(leader.uuid) if leader is not None else None
         if applier is None:
             raise er(Er.CANNOT_REGISTER)
         applier.release(Mission.REGISTER)
-        if not await self.upstreams.reach(applier, _S.REGISTERED, _S.READY, _S.SYNC, _S.FOLLOW):
+        if not await self.upstreams.reach(applier, _S.REGISTERED, _S.SYNC, _S.FOLLOW):
             raise applier.error or er(Er.CANNOT_REGISTER)
         if not self._node.memtx.replica_id:
             raise er(Er.CANNOT_REGISTER)
+
+    @property
+    def _is_registered(self) -> bool:
+        identity, member = self._node.schema.identity, self._node.schema.cluster.by_uuid(self._node.uuid)
+        has_names = identity.dd_version >= NAMES_SINCE
+        return member is not None and (not has_names or member.name == (self._node.options.instance_name or ""))
 
     # ---- members ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 003). Checks come in 3.x's order, so that the first error is the same.
 
 What differs from Tarantool: a peer up to 2.6.0, which would stop for good at TOO_EARLY_SUBSCRIBE, is told LOADING, and
-comes back; a dead connection gives way to a new one of the same replica.
+comes back; a dead connection gives way to a new one of the same replica; who asks to be registered once more, because
+the answer was lost and the rows up to it with it, is told again instead of REPLICA_NOT_ANON.
 """
 
 from __future__ import annotations
@@ -260,10 +261,12 @@ async def _register(host: Host, request: Request, user: User, channel: Channel) 
     _check_peer(host, asked.instance_uuid)
     known = host.replicaset.find(asked.instance_uuid)
     if known is not None and known.id and known.name == asked.instance_name:
-        raise er(Er.REPLICA_NOT_ANON, str(asked.instance_uuid))
-    if _is_anon(host):
+        if VClock(asked.vclock).covers(host.journal.vclock, ignore0=True):
+            raise er(Er.REPLICA_NOT_ANON, str(asked.instance_uuid))
+    elif _is_anon(host):
         raise er(Er.UNSUPPORTED, "Anonymous replica", "registration of non-anonymous nodes.")
-    _check_registration(host, user)
+    else:
+        _check_registration(host, user)
     start = _localized(host, VClock(asked.vclock))
     replica, guest = await _connect(host, user, asked.instance_uuid, start, channel)
     # The request does not tell the version; its subscription before this one did.
