@@ -131,7 +131,7 @@ class ClusterRun:
         self.nemesis.calm_disks()
         founders = [self.members[node.name] for node in self.plan.founders]
         await self._until(lambda: all(each.is_up for each in founders), lambda: "not all founders are up", MAKING)
-        # Rows that came while a member was away are in the log of the first one alone: others have them from their JOIN.
+        # Rows that came while a member was away are in the first one's log alone: others have them from their JOIN.
         await self._make_well(MAKING)
         await self.nemesis.run(move for move in self.plan.moves if not move.at)
         await self._make_well(MAKING)
