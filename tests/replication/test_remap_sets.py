@@ -417,8 +417,8 @@ def test_numbers_that_differ_cannot_be_shared_again() -> None:
 def test_an_anonymous_replica_becomes_a_member() -> None:
     """Whose `_cluster` is downloaded first: it is not registered yet when it is logged in."""
     rs = ReplicaSet()
-    a, b = (rs.peer(name, "a", "b", **REMAP) for name in "ab")
-    c = rs.peer("c", "a", "b", **REMAP, replication_anon=True, read_only=True)
+    a, b = (rs.peer(name, *"abc", **REMAP) for name in "ab")
+    c = rs.peer("c", *"ab", **REMAP, replication_anon=True, read_only=True)
 
     async def test() -> None:
         await a.start()
@@ -428,7 +428,8 @@ def test_an_anonymous_replica_becomes_a_member() -> None:
         await c.configure(replication_anon=False)
         await c.configure(read_only=False)
         await c.put(1)
-        assert (await agree(rs, a, b, c))["c"] == 1
+        await rs.until(lambda: a.keys == b.keys == [1], "its rows come")
+        assert by_instance(a, names(a, b, c)) == by_instance(c, names(a, b, c))
 
     rs.run(test)
 
