@@ -50,6 +50,12 @@ def _column_parts() -> list[str]:
     return ["crc32c.pxi", "ext.pxi", "mp.pxi", *(name for name in _parts() if name.startswith("columns"))]
 
 
+def _split_parts() -> list[str]:
+    """What is between logs and states: keys and their order, and how rows are read."""
+    keys = ["mp", "ext", "number", "compare", "types", "probe", "keydef", "columns_buffer", "columns_row"]
+    return [f"{name}.pxi" for name in keys]
+
+
 def _kernel(name: str, parts: list[str]) -> Extension:
     return Extension(
         f"headwater.kernels.{name}",
@@ -67,7 +73,11 @@ def extensions() -> list[Extension]:
     except ImportError as error:
         _say_plain(error)
         return []
-    kernels = [_kernel("_native", _native_parts()), _kernel("_columns", _column_parts())]
+    kernels = [
+        _kernel("_native", _native_parts()),
+        _kernel("_columns", _column_parts()),
+        _kernel("_split", _split_parts()),
+    ]
     result: list[Extension] = cythonize(kernels, build_dir="build/cython")
     return result
 
