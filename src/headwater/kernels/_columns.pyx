@@ -7,6 +7,7 @@ A row is checked once as MessagePack; everything behind that reads it without lo
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
@@ -15,8 +16,14 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from headwater.errors import MsgPackError
 from headwater.kernels.columnplan import RowError, check_columns, check_fields
+from headwater.kernels.packplan import (
+    ANY_INTEGER, DEPTH_MAX, RANGES, WIDTHS, PackError, check_bits, check_column, check_requests, fault_text, how_of, tuple_fault,
+)
 
-__all__ = ["Columns", "borders", "pick", "plain_rows", "to_variant", "unframe"]
+__all__ = [
+    "Columns", "borders", "from_variant", "hash_tuples", "pack_requests", "pack_rows", "pack_tuples", "pick", "plain_rows",
+    "sum_tuples", "to_variant", "unframe",
+]
 
 include "crc32c.pxi"
 include "mp.pxi"
@@ -29,3 +36,9 @@ include "columns_variant.pxi"
 include "columns_value.pxi"
 include "columns_wanted.pxi"
 include "columns_batch.pxi"
+include "columns_mpwrite.pxi"
+include "columns_nodes.pxi"
+include "columns_unvariant.pxi"
+include "columns_pack.pxi"
+include "columns_tuples.pxi"
+include "columns_hash.pxi"

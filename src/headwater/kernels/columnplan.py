@@ -28,7 +28,7 @@ class Source(IntEnum):
     """Key of the request, or the parts of the primary key out of the tuple."""
     BEFORE = 12
     AFTER = 13
-    """The new tuple if the row has it, otherwise the tuple of the request: of an UPSERT the one that it would insert."""
+    """The new tuple if the row has it, otherwise that of the request: of an UPSERT the one that it would insert."""
     OPS = 14
     BODY = 15
     """The body of a row that is not DML."""

@@ -10,20 +10,72 @@ from headwater.kernels.columnplan import Kind, RowError, Source, Utf8
 from headwater.kernels.packplan import Form, PackColumn, PackError
 
 if TYPE_CHECKING:
-    from headwater.kernels._columns import *  # noqa: F403
+    from headwater.kernels._columns import (
+        Columns,
+        borders,
+        from_variant,
+        hash_tuples,
+        pack_requests,
+        pack_rows,
+        pack_tuples,
+        pick,
+        plain_rows,
+        sum_tuples,
+        to_variant,
+        unframe,
+    )
 
     compiled: bool
 elif not kernels.compiled:
-    from headwater.kernels.pure.columns import *  # noqa: F403
+    from headwater.kernels.pure.columns import (
+        Columns,
+        borders,
+        from_variant,
+        hash_tuples,
+        pack_requests,
+        pack_rows,
+        pack_tuples,
+        pick,
+        plain_rows,
+        sum_tuples,
+        to_variant,
+        unframe,
+    )
 
     compiled = False
 else:
     try:
-        from headwater.kernels._columns import *  # noqa: F403
+        from headwater.kernels._columns import (
+            Columns,
+            borders,
+            from_variant,
+            hash_tuples,
+            pack_requests,
+            pack_rows,
+            pack_tuples,
+            pick,
+            plain_rows,
+            sum_tuples,
+            to_variant,
+            unframe,
+        )
 
         compiled = True
     except ImportError:
-        from headwater.kernels.pure.columns import *  # noqa: F403
+        from headwater.kernels.pure.columns import (
+            Columns,
+            borders,
+            from_variant,
+            hash_tuples,
+            pack_requests,
+            pack_rows,
+            pack_tuples,
+            pick,
+            plain_rows,
+            sum_tuples,
+            to_variant,
+            unframe,
+        )
 
         compiled = False
 
