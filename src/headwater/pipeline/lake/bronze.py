@@ -1,0 +1,226 @@
+"""The change log: every row of the stream, in its order, exactly once.
+
+Each task writes one Parquet file; the driver adds the files of a batch in one commit, with the transaction (run, number
+of the batch). A batch that comes again finds its transaction and leaves no trace. Values of any kind are JSON text
+here, which everybody reads; `request` holds the body of each row as it stands, and is what silver is made of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from headwater.pipeline.lake.delta import File, commit, files_of, number_of, open_or_make, open_table, write_file
+from headwater.pipeline.lake.layout import Charter, Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TEXT = pa.string()
+BRONZE = pa.schema(
+    [
+        ("op", _TEXT),
+        ("space_id", pa.int32()),
+        ("space", _TEXT),
+        ("key", _TEXT),
+        ("before", _TEXT),
+        ("after", _TEXT),
+        ("replica_id", pa.int32()),
+        ("lsn", pa.int64()),
+        ("tsn", pa.int64()),
+        ("is_commit", pa.bool_()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("ops", _TEXT),
+        ("index_id", pa.int32()),
+        ("group_id", pa.int32()),
+        ("flags", pa.int32()),
+        ("body", _TEXT),
+        ("request", pa.binary()),
+        ("replicaset", _TEXT),
+        ("_batch", pa.int64()),
+        ("_seq", pa.int64()),
+    ]
+)
+"""The envelope, and the place of each row: number of the batch in the lake, and of the row in the batch."""
+VARIANTS = ("key", "before", "after", "ops", "body")
+WANTED = ["op", "space_id", "request", "index_id", "replica_id", "lsn", "ts", "replicaset", "_batch", "_seq"]
+"""Columns that silver is made of."""
+TASK_BITS = 40
+"""`_seq` is the number of the task, shifted by so many bits, plus that of the row in it."""
+MESSAGE = "file STRING"
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """What a task does: rows of its partition into one file, and a line about it. Travels to the executors."""
+
+    directory: str
+    batch: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        file = self.write(batches, context.partitionId() if context is not None else 0)
+        if file is not None:
+            yield pa.RecordBatch.from_pydict({"file": [file.to_json()]})
+
+    def write(self, batches: Iterable[pa.RecordBatch], task: int) -> File | None:
+        return write_file(Path(self.directory), self._placed(batches, task), BRONZE, "bronze")
+
+    def _placed(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        at = task << TASK_BITS
+        for batch in batches:
+            rows = batch.num_rows
+            place = {
+                "_batch": pa.repeat(pa.scalar(self.batch, pa.int64()), rows),
+                "_seq": pa.array(range(at, at + rows), pa.int64()),
+            }
+            at += rows
+            arrays = [
+                place[each.name] if each.name in place else batch.column(each.name).cast(each.type) for each in BRONZE
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=BRONZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch that is in bronze."""
+
+    batch: int
+    rows: int
+    bytes: int
+
+
+class Bronze:
+    """The table, for the one who writes it."""
+
+    def __init__(self, lake: Lake, charter: Charter) -> None:
+        self._path = lake.bronze
+        self._charter = charter
+        open_or_make(self._path, BRONZE, "bronze")
+
+    def append(self, rows: DataFrame, batch_id: int, position: Mapping[str, Any]) -> Written | None:
+        """A batch of the stream; None if it has no rows or was here already."""
+        if self.has(batch_id):
+            return None
+        batch = self._charter.base + batch_id
+        writer = PartWriter(str(self._path), batch)
+        found = as_text(rows).mapInArrow(writer, MESSAGE).collect()
+        return self.commit([File.from_json(row["file"]) for row in found], batch_id, position)
+
+    def has(self, batch_id: int) -> bool:
+        return number_of(DeltaTable(str(self._path)), self._charter.run) >= batch_id
+
+    def commit(self, files: list[File], batch_id: int, position: Mapping[str, Any]) -> Written | None:
+        """Add what the tasks wrote. The transaction is looked for on the very table that is committed to."""
+        table = DeltaTable(str(self._path))
+        if number_of(table, self._charter.run) >= batch_id:
+            for file in files:
+                (self._path / file.path).unlink(missing_ok=True)
+            return None
+        if not files:
+            return None
+        written = Written(
+            self._charter.base + batch_id, sum(file.rows for file in files), sum(file.size for file in files)
+        )
+        facts = {
+            "headwater.batch": written.batch,
+            "headwater.rows": written.rows,
+            "headwater.position": json.dumps(position),
+        }
+        commit(table, files, fence=(self._charter.run, batch_id), facts=facts, blind=True)
+        return written
+
+
+def as_text(rows: DataFrame) -> DataFrame:
+    """The envelope with JSON in place of VARIANT."""
+    from pyspark.sql import functions as f
+
+    known = {field.name: field.dataType.simpleString() for field in rows.schema}
+    columns = [
+        f.to_json(f.col(name)).alias(name) if known[name] == "variant" else f.col(name)
+        for name in BRONZE.names
+        if name in known
+    ]
+    return rows.select(columns)
+
+
+# ---- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Batches that silver takes at once."""
+
+    last: int
+    rows: pa.Table
+    """In order."""
+
+
+class ChangeLog:
+    """Bronze, for the one who reads it in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._table = open_table(path)
+
+    @property
+    def last(self) -> int:
+        """Number of the last batch, -1 without one."""
+        return -1 if self._table is None else max((_high(file) for file in files_of(self._table)), default=-1)
+
+    def reload(self) -> None:
+        if self._table is None:
+            self._table = open_table(self._path)
+        else:
+            self._table.update_incremental()
+
+    def after(self, batch: int, rows_max: int) -> Unit | None:
+        """The batches behind this one: as many as come to about so many rows, one at least."""
+        if self._table is None:
+            return None
+        files = sorted((file for file in files_of(self._table) if _high(file) > batch), key=_low)
+        if not files:
+            return None
+        last = self._until(files, batch, rows_max)
+        parts = []
+        for file in files:
+            if _low(file) <= last:
+                rows = pq.read_table(self._path / file.path, columns=WANTED)
+                wanted = pc.and_(pc.greater(rows["_batch"], batch), pc.less_equal(rows["_batch"], last))
+                parts.append(rows if _low(file) > batch and _high(file) <= last else rows.filter(wanted))
+        return Unit(last, _in_order(pa.concat_tables(parts)))
+
+    def _until(self, files: list[File], batch: int, rows_max: int) -> int:
+        """The last batch of the unit. A file that holds several counts with all of its rows."""
+        last, rows = -1, 0
+        for file in files:
+            first = max(_low(file), batch + 1)
+            if last >= 0 and first > last and rows >= rows_max:
+                break
+            last = max(last, _high(file))
+            rows += file.rows
+        return last
+
+
+def _low(file: File) -> int:
+    return int(file.low.get("_batch", 0))
+
+
+def _high(file: File) -> int:
+    return int(file.high.get("_batch", 0))
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Files are in order within themselves as they are written; compacted ones need not be."""
+    place = [("_batch", "ascending"), ("_seq", "ascending")]
+    return rows.take(pc.sort_indices(rows, place)).combine_chunks()
