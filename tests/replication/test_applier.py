@@ -222,6 +222,41 @@ def test_an_anonymous_node_becomes_a_member_over_register() -> None:
     stage.run(main)
 
 
+def test_a_registration_that_cannot_be_written_brings_no_row_behind_the_gap() -> None:
+    """Rows that come while the failed ones are undone would be written with those missing in between."""
+    stage = Stage()
+    asked: list[dict[int, int]] = []
+
+    async def script(visit: Visit) -> None:
+        if visit.got[-1].type == Type.REGISTER:
+            asked.append(unpack(visit.got[-1].body)[Key.VCLOCK])
+            (have,) = asked[-1].values()
+            for lsn in range(have + 1, 21):
+                visit.say(replace(SPACE, lsn, [lsn]))
+                await visit.master.world.tasks.sleep(0.01)
+            visit.say(insert(320, 21, [4, str(SELF)]), vclock({1: 21}))
+
+    async def main(stage: Stage) -> None:
+        stage.master.script = script
+        applier, host = ready(stage, own_id=0), stage.host
+        stage.node_machine.platter.capacity = stage.node_machine.platter.used()
+        host.journal.on_rollback.append(lambda: setattr(stage.node_machine.platter, "capacity", None))
+        applier.start()
+        applier.release(Mission.REGISTER)
+        await host.reach(applier, S.DISCONNECTED)
+        assert applier.error is not None
+        assert applier.error.code == Er.WAL_IO
+        assert host.vclock == {1: 10}
+        await host.reach(applier, S.CONNECTED)
+        applier.release(Mission.REGISTER)
+        await host.reach(applier, S.REGISTERED)
+        assert asked == [{1: 10}, {1: 10}]
+        assert host.vclock == {1: 21}, "REGISTERED: all of it is written"
+        assert [row[0] for row in host.rows("t")] == list(range(11, 21))
+
+    stage.run(main)
+
+
 def test_an_old_master_is_asked_for_a_join_in_its_own_words() -> None:
     stage = Stage(instance_name="node-3")
 

@@ -112,6 +112,19 @@ def test_nobody_throws_himself_out_but_others_may(master: Dictionary, told: list
     assert len(master.schema.cluster) == 0
 
 
+def test_a_member_that_could_not_be_written_never_was_one(master: Dictionary, told: list[Event]) -> None:
+    """That is no expulsion: who gets its own row from a master and cannot write it goes on asking."""
+    master.schema.listeners.append(told.append)
+    mark = master.mark
+    master.insert(CLUSTER, 2, uuid(2))
+    master.failed(mark)
+    master.insert(CLUSTER, 2, uuid(2))
+    master.written()
+    master.delete(CLUSTER, 2)
+    master.written()
+    assert [event.is_undone for event in told if isinstance(event, MemberRemoved)] == [True, False]
+
+
 def test_names_are_unique(master: Dictionary) -> None:
     master.insert(CLUSTER, 2, uuid(2), "two")
     text = f"Duplicate replica name two, already occupied by {uuid(2)}"

@@ -440,7 +440,7 @@ class Membership:
             replica.id, replica.name = int(event.new.id), event.new.name
         elif isinstance(event, MemberRemoved):
             self._removed(event.member.uuid)
-            if event.member.uuid == self._node.uuid and self._is_settled:
+            if event.member.uuid == self._node.uuid and self._is_settled and not event.is_undone:
                 self._expelled(event.member)
 
     def _removed(self, uuid: UUID) -> None:

@@ -412,7 +412,20 @@ class Applier:
         return max(self._patience, self._host.options.replication_connect_timeout)
 
     async def _register(self) -> None:
-        """applier_register"""
+        """applier_register. Over when the rows are written: where they cannot be, those behind them must not be."""
+        journal = self._host.journal
+        journal.on_rollback.append(self._undone)
+        try:
+            await self._take_registration()
+            await journal.sync()
+        finally:
+            journal.on_rollback.remove(self._undone)
+        self._become(_S.REGISTERED)
+
+    def _undone(self) -> None:
+        self.restart(er(Er.WAL_IO))
+
+    async def _take_registration(self) -> None:
         host, border = self._host, self._border
         await self._in_time(border.open(self._channel))
         vclock = border.vclock_out(host.journal.vclock.as_dict(ignore0=True))
@@ -426,7 +439,6 @@ class Applier:
             self._alive()
             at = await intake.digest(data)
         self._channel.keep(*border.before(data, at))
-        self._become(_S.REGISTERED)
 
     # ---- following ------------------------------------------------------------------------------------
 

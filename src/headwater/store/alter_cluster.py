@@ -50,7 +50,7 @@ def _insert(schema: Schema, member: Member) -> None:
         raise er(Er.UNSUPPORTED, "Tarantool", what)
     _check_name(schema, Member(member.id, member.uuid), member.name)
     _add(schema, member)
-    schema.undo(lambda: _remove(schema, member), lambda: schema.emit(MembersWritten()))
+    schema.undo(lambda: _remove(schema, member, is_undone=True), lambda: schema.emit(MembersWritten()))
 
 
 def _stay(schema: Schema, before: Member, now: Member) -> None:
@@ -91,11 +91,11 @@ def _add(schema: Schema, member: Member) -> None:
     schema.emit(MemberAdded(member))
 
 
-def _remove(schema: Schema, member: Member) -> None:
+def _remove(schema: Schema, member: Member, *, is_undone: bool = False) -> None:
     schema.cluster.remove(member.id)
     if _is_self(schema, member):
         schema.memtx.replica_id = 0
-    schema.emit(MemberRemoved(member))
+    schema.emit(MemberRemoved(member, is_undone))
 
 
 def _check_name(schema: Schema, member: Member, name: str) -> None:

@@ -54,6 +54,8 @@ class MemberRemoved:
     """The row is gone for good, or its insertion was taken back; the id is free again."""
 
     member: Member
+    is_undone: bool = False
+    """The insertion was taken back: it never was a member."""
 
 
 @dataclass(frozen=True, slots=True)
