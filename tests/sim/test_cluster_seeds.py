@@ -46,6 +46,7 @@ def test_sets_keep_every_promise(first: int) -> None:
         (276, "with ids of its own, an anonymous replica was refused its registration before it had asked for it"),
         (298, "as 276; and asked again for the id that it had got meanwhile, it stopped following"),
         (475, "rows behind one that could not be written came with a registration, and were written with a gap"),
+        (648, "with ids of its own, a node that died before its first snapshot had a log and nothing to begin it with"),
         (383, "an operator made a ring before all had the rows that only the first one keeps"),
     ],
 )

@@ -114,7 +114,6 @@ def test_nobody_throws_himself_out_but_others_may(master: Dictionary, told: list
 
 def test_a_member_that_could_not_be_written_never_was_one(master: Dictionary, told: list[Event]) -> None:
     """That is no expulsion: who gets its own row from a master and cannot write it goes on asking."""
-    master.schema.listeners.append(told.append)
     mark = master.mark
     master.insert(CLUSTER, 2, uuid(2))
     master.failed(mark)

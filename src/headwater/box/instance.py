@@ -320,7 +320,7 @@ class Box:
             system_rows=lambda: system_rows(self.schema, self.election, self.queue),
             before=self.synchro.wait_empty,
         )
-        if self.kept_ids is not None:
+        if self.kept_ids is not None and not self.kept_ids.is_open:
             self.kept_ids.open()
         self.conflicts.open()
         self.ship.start()
@@ -368,6 +368,9 @@ class Box:
         """A journal that begins now, and the snapshot that it begins with. Only then what was before may go."""
         if not self.queue.entries:
             self.memtx.confirm_to(self.memtx.undo_end)
+        if self.kept_ids is not None:
+            # Part of the snapshot: a log before it would be one that nothing leads to, should we die in between.
+            self.kept_ids.open()
         recovered = Recovered(self.uuid, self.prepared, [], [])
         self.gc.vclock = self.prepared
         if before is not None:

@@ -37,7 +37,8 @@ class KeptIds:
         self.ids = ReplicaIds(self._keep, self._drop, lambda: node.prepared.as_dict())
         self._node = node
         self._space = LocalSpace(node, system.REPLICA_IDS)
-        self._is_open = False
+        self.is_open = False
+        """What is learned goes into the space."""
         self._there: dict[bytes, bytes] = {}
         """Rows of the space by their keys."""
         node.schema.check_member = self._check
@@ -45,7 +46,7 @@ class KeptIds:
 
     def load(self) -> None:
         """The files are read, or the store was emptied: what is in the space is what is known."""
-        self._is_open = False
+        self.is_open = False
         self.ids.load(self._read())
 
     def _read(self) -> list[bytes]:
@@ -54,12 +55,12 @@ class KeptIds:
         return tuples
 
     def open(self) -> None:
-        """The journal takes rows from now on."""
+        """From now on what is learned is kept: in the journal, or in the first snapshot where there is none yet."""
         node = self._node
         is_new = not self._space.exists
         if is_new:
             _create(node)
-        self._is_open = True
+        self.is_open = True
         self.ids.adopt(node.schema.cluster, node.prepared)
         if is_new and not self.ids.is_inherited:
             self._begin()
@@ -77,13 +78,13 @@ class KeptIds:
     def _keep(self, row: list[object]) -> None:
         """What is learned before the journal is open is written when it is."""
         key, data = pack(row[:_KEY_FIELDS]), pack(row)
-        if self._is_open and self._there.get(key) != data:
+        if self.is_open and self._there.get(key) != data:
             self._there[key] = data
             self._space.replace(data)
 
     def _drop(self, key: list[object]) -> None:
         packed = pack(key)
-        if self._is_open and self._there.pop(packed, None) is not None:
+        if self.is_open and self._there.pop(packed, None) is not None:
             self._space.delete(packed)
 
     # ---- members -----------------------------------------------------------------------------------------
@@ -95,13 +96,13 @@ class KeptIds:
     def _schema_changed(self, event: Event) -> None:
         """An id is given as soon as the row is prepared; it is kept in a turn of its own, as the transaction that
         brought the row is not at its end."""
-        if self._is_open and isinstance(event, MemberAdded | MemberChanged):
+        if self.is_open and isinstance(event, MemberAdded | MemberChanged):
             member = event.member if isinstance(event, MemberAdded) else event.new
             self.ids.registry.put(int(member.id), member.uuid)
             self._node.world.tasks.soon(self._keep_news)
 
     def _keep_news(self) -> None:
-        if self._is_open:
+        if self.is_open:
             self.ids.write_news()
 
     # ---- a journal that fails ----------------------------------------------------------------------------
@@ -109,12 +110,12 @@ class KeptIds:
     def _undone(self) -> None:
         """Rows of ours could not be written. What they say is true all the same: it is written once more, when the
         next rows are."""
-        if self._is_open:
+        if self.is_open:
             self._read()
             self._node.world.tasks.soon(self._again)
 
     def _again(self) -> None:
-        if self._is_open:
+        if self.is_open:
             self.ids.tell_all()
 
 
