@@ -4,5 +4,7 @@ Blocking, without a node: it speaks the wire to Headwater and Tarantool alike.
 """
 
 from headwater.client.link import ConnectionFailed, WireClient
+from headwater.client.replica import AnonymousReplica, Cursor, Part, Picture
+from headwater.client.segments import Cutter, Segment
 
-__all__ = ["ConnectionFailed", "WireClient"]
+__all__ = ["AnonymousReplica", "ConnectionFailed", "Cursor", "Cutter", "Part", "Picture", "Segment", "WireClient"]

@@ -17,6 +17,8 @@ from headwater.wire.replication import decode_error
 from headwater.wire.xrow import Row, decode_row
 
 TIMEOUT_SECONDS = 30.0
+RECEIVE_MAX = 1 << 18
+"""Bytes taken from the socket at once."""
 
 
 class ConnectionFailed(HeadwaterError):  # noqa: N818
@@ -84,6 +86,22 @@ class WireClient:
         self.send(request.encode(type_, sync, body, stream_id))
         return next(self.answers([sync]))
 
+    def chunk(self) -> bytes:
+        """What has come: at least a byte, with what was left by `packet`. TimeoutError after `timeout` of silence."""
+        have, self._buffer = self._buffer, b""
+        return have or self._receive()
+
+    def give_back(self, data: bytes) -> None:
+        """Bytes of a chunk that are for who reads next."""
+        self._buffer = data + self._buffer
+
+    def packet(self) -> Row:
+        """The next one, whatever it is."""
+        return self._packet()
+
+    def set_timeout(self, seconds: float) -> None:
+        self._socket.settimeout(seconds)
+
     def _login(self, user: str, password: str) -> None:
         scramble = auth.scramble(password, self.greeting.salt)
         credentials = pack_array_head(2) + pack_text(auth.METHOD) + pack_str(scramble)
@@ -102,16 +120,25 @@ class WireClient:
         have = len(self._buffer)
         while have < size:
             try:
-                data = self._socket.recv(1 << 16)
-            except OSError as error:
-                raise ConnectionFailed(f"{self.uri}: {error}") from None
-            if not data:
-                raise ConnectionFailed(f"{self.uri}: the connection was closed")
+                data = self._receive()
+            except TimeoutError:
+                raise ConnectionFailed(f"{self.uri}: timed out") from None
             parts.append(data)
             have += len(data)
         whole = b"".join(parts)
         self._buffer = whole[size:]
         return whole[:size]
+
+    def _receive(self) -> bytes:
+        try:
+            data = self._socket.recv(RECEIVE_MAX)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise ConnectionFailed(f"{self.uri}: {error}") from None
+        if not data:
+            raise ConnectionFailed(f"{self.uri}: the connection was closed")
+        return data
 
 
 def _connect(uri: Uri, timeout: float) -> socket.socket:
