@@ -7,7 +7,7 @@ different then gets a new plan: each row is read under the schema that held when
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from headwater.pipeline.types import TYPE_NAMES, Plan, TypeSettings, envelope_pl
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
 from headwater.wire.mpread import read_uint
+from headwater.wire.xrow import Row
 
 BATCH_ROWS = 16_384
 BATCH_BYTES = 16 << 20
@@ -40,20 +41,30 @@ class RowRange:
     low: VClock | None = None
     """Rows behind it."""
     high: VClock | None = None
-    """Rows up to it. A replica that it does not name has none; component 0, of rows that stay on their instance, counts
-    as endless where it is not named, since vclocks that are passed around leave it out."""
+    """Rows up to it: a replica that it does not name has none."""
     begin: float | None = None
     end: float | None = None
     """Rows with begin <= timestamp < end."""
 
-    def set(self, columns: Columns) -> None:
-        if self.low is not None or self.high is not None:
+    @property
+    def names_local(self) -> bool:
+        """Rows that stay on their instance, component 0, are in a range only if it names them: vclocks that are passed
+        around leave it out."""
+        return any(vclock is not None and vclock.get(0) > 0 for vclock in (self.low, self.high))
+
+    def has(self, row: Row) -> bool:
+        """Is the row not behind the range?"""
+        high = self.high.get(row.replica_id) if self.high is not None else _LSN_MAX
+        return row.lsn <= high and (self.end is None or row.timestamp < self.end)
+
+    def set(self, columns: Columns, *, is_snapshot: bool = False) -> None:
+        """Rows of snapshots have numbers of their own, which no vclock speaks of."""
+        if (self.low is not None or self.high is not None) and not is_snapshot:
             low = [int(self.low.get(number)) if self.low is not None else 0 for number in range(VCLOCK_MAX)]
             high = [int(self.high.get(number)) if self.high is not None else _LSN_MAX for number in range(VCLOCK_MAX)]
-            if high[0] == 0:
-                high[0] = _LSN_MAX
-            # Rows of snapshots and those without LSN have 0, which is not above 0.
-            columns.set_range([lsn if lsn else -1 for lsn in low], high)
+            if not self.names_local:
+                high[0] = 0
+            columns.set_range(low, high)
         if self.begin is not None or self.end is not None:
             columns.set_times(
                 float("-inf") if self.begin is None else self.begin, float("inf") if self.end is None else self.end
@@ -141,7 +152,8 @@ class TypedView:
 
 
 class Decoder:
-    """A stream of rows, from one position on. `where` is what errors say of the place of the rows that are fed."""
+    """A stream of rows, from one position on. `where` is what errors say of the place of the rows that
+    are fed."""
 
     def __init__(
         self,
@@ -150,18 +162,21 @@ class Decoder:
         *,
         range: RowRange | None = None,
         types: Sequence[int] | None = None,
-        follow: bool = True,
+        is_snapshot: bool = False,
         batch_rows: int = BATCH_ROWS,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`dictionary` is the decoder's own from now on. `types`: only rows of these types. `follow`: rows of `_space`
-        and `_index` move the dictionary, which is not so for a snapshot whose dictionary is known from the outset."""
+        """`dictionary` is the decoder's own from now on. `types`: only rows of these types. `is_snapshot`: the rows
+        are those of a snapshot, whose dictionary is known from the outset; others move it by rows of `_space` and
+        `_index`."""
         self.dictionary = dictionary
         self.where = ""
+        self.locate: Callable[[int], str] | None = None
+        """Says of an offset in the rows fed last where they come from, better than `where`."""
         self._view = view
         self._range = range or RowRange()
         self._types = types
-        self._follow = follow
+        self._is_snapshot = is_snapshot
         self._limits = (batch_rows, batch_bytes)
         self._key: object = None
         self._unfit: str | None = None
@@ -205,7 +220,7 @@ class Decoder:
             if passing:
                 yield from self._move(rows, at)
             elif self._unfit is not None and self._columns.rows:
-                self._refuse(rows)
+                self._refuse(at)
             elif to_commit and not self._columns.open:
                 return
             elif at < len(rows):
@@ -258,10 +273,10 @@ class Decoder:
             columns = Columns(
                 [(Source.REPLICA_ID, Kind.INT32, 0, 0), (Source.LSN, Kind.INT64, 0, 0)], {}, ext_text, 1, 1
             )
-        self._range.set(columns)
+        self._range.set(columns, is_snapshot=self._is_snapshot)
         if self._types is not None:
             columns.set_types(self._types)
-        if self._follow:
+        if not self._is_snapshot:
             columns.set_watched(WATCHED)
         if before is not None:
             columns.skip = before.skip
@@ -281,20 +296,23 @@ class Decoder:
 
     # ---- errors
 
-    def _refuse(self, rows: bytes) -> None:
+    def _refuse(self, behind: int) -> None:
         _, ((_, _, ids), (_, _, lsns)) = self._columns.take()
         replica_id = int.from_bytes(ids[0], "little", signed=True)
         lsn = int.from_bytes(lsns[0], "little", signed=True)
         raise SchemaChanged(
-            f"{self._place(lsn)}, replica {replica_id}: the space changed, and its rows do not suit the columns of "
-            f"this query: {self._unfit}. Read up to that position or from it on (toVclock, fromVclock), let the "
-            "columns take in all definitions (schemaEvolutionMode=addNewColumns), put what has no column into the "
+            f"{self._place(lsn, behind - 1)}, replica {replica_id}: the space changed, and its rows do not suit the "
+            f"columns of this query: {self._unfit}. Read up to that position or from it on (toVclock, fromVclock), let "
+            "the columns take in all definitions (schemaEvolutionMode=addNewColumns), put what has no column into the "
             "column of rescued data (rescue), or drop it (none)."
         )
 
-    def _place(self, lsn: int) -> str:
-        place = self.where or "A row"
+    def _place(self, lsn: int, offset: int) -> str:
+        place = self._where(offset)
         return f"{place}, LSN {lsn}" if lsn else place
+
+    def _where(self, offset: int) -> str:
+        return self.locate(offset) if self.locate is not None else self.where or "A row"
 
     def _told(self, error: RowError) -> HeadwaterError:
         """In the words of the user's columns."""
@@ -302,16 +320,20 @@ class Decoder:
         if column is None:
             if "can't parse" in error.reason:
                 return SourceDamaged(
-                    self.where or "rows", None, error.lsn or None, error.reason, "The file or the server is at fault."
+                    self._where(error.offset),
+                    None,
+                    error.lsn or None,
+                    error.reason,
+                    "The file or the server is at fault.",
                 )
             return ValueUnfit(
-                f"{self._place(error.lsn)}: {error.reason}. A string that is not UTF-8 is kept with "
+                f"{self._place(error.lsn, error.offset)}: {error.reason}. A string that is not UTF-8 is kept with "
                 "invalidUtf8=binary, or changed with invalidUtf8=replace."
             )
         name, type = column
         return ValueUnfit(
-            f"{self._place(error.lsn)}: the column '{name}' of type {type.simpleString()} has no place for a value: "
-            f"{error.reason}. {_remedy(type)}"
+            f"{self._place(error.lsn, error.offset)}: a value has no place in the column '{name}' of type "
+            f"{type.simpleString()}. {_remedy(type)}"
         )
 
     def _column_of(self, number: int) -> tuple[str, spark.DataType] | None:

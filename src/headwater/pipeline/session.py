@@ -63,6 +63,7 @@ def settings(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
     }
     if local:
         found["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
@@ -81,6 +82,8 @@ def session(
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    # Spark asks this variable, not its settings, which Python knows the format `tarantool`.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     given = SparkConf()
     chosen = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
     builder = SparkSession.builder.appName(name).master(chosen)
