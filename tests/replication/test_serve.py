@@ -252,6 +252,19 @@ def test_register_sends_the_rows_up_to_the_registration() -> None:
     feed(test)
 
 
+def test_who_came_too_late_for_the_rows_is_not_registered() -> None:
+    async def test(master: Master) -> None:
+        await master.write([1])
+        await master.box.checkpoint()
+        await master.write([2])
+        await master.box.checkpoint()
+        (refusal,) = await register(await master.connect(), vclock={1: 1})
+        assert failure(refusal).type_name == "XlogGapError"
+        assert [member.uuid for member in master.box.schema.cluster] == [MASTER]
+
+    feed(test, checkpoint_count=1)
+
+
 def test_register_is_answered_again_when_the_answer_was_lost() -> None:
     async def test(master: Master) -> None:
         have = master.box.journal.vclock.get(1)

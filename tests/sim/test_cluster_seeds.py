@@ -47,6 +47,10 @@ def test_sets_keep_every_promise(first: int) -> None:
         (298, "as 276; and asked again for the id that it had got meanwhile, it stopped following"),
         (475, "rows behind one that could not be written came with a registration, and were written with a gap"),
         (648, "with ids of its own, a node that died before its first snapshot had a log and nothing to begin it with"),
+        (
+            724,
+            "who could not get the rows was registered all the same, came to another master, and was given an id twice",
+        ),
         (383, "an operator made a ring before all had the rows that only the first one keeps"),
     ],
 )

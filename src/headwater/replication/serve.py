@@ -179,18 +179,22 @@ async def _send_join(host: Host, asked: Join, out: Out) -> None:
 async def _send_log(host: Host, out: Out, start: VClock, end: End, version: int) -> None:
     """The rows between two moments, whoever wrote them: those of the replica itself too, if it joins anew
     (relay_final_join)."""
-    hidden = hidden_types(version, host.schema.identity.dd_version, in_join=True)
     cursor = Cursor(host, start, lambda: None, end)
     try:
-        while cursor.is_behind:
-            portion = cursor.near() or await cursor.far()
-            if portion is None:
-                continue
-            data, count = portion.frames.pick(cursor.have, 1, 0, 0, out.sync)
-            if count:
-                await out.write(rewrite(data, hidden, hide) if portion.kinds & hidden else data)
+        await _send_rows(host, out, cursor, version)
     finally:
         cursor.close()
+
+
+async def _send_rows(host: Host, out: Out, cursor: Cursor, version: int) -> None:
+    hidden = hidden_types(version, host.schema.identity.dd_version, in_join=True)
+    while cursor.is_behind:
+        portion = cursor.near() or await cursor.far()
+        if portion is None:
+            continue
+        data, count = portion.frames.pick(cursor.have, 1, 0, 0, out.sync)
+        if count:
+            await out.write(rewrite(data, hidden, hide) if portion.kinds & hidden else data)
 
 
 # ---- FETCH_SNAPSHOT -------------------------------------------------------------------------------
@@ -279,13 +283,19 @@ async def _register(host: Host, request: Request, user: User, channel: Channel) 
 
 
 async def _send_registration(host: Host, asked: Register, start: VClock, out: Out, version: int) -> None:
+    """Who cannot get the rows up to its registration is not registered: it would ask another, that knows nothing of
+    it, and two would give it an id."""
     log.info("registering replica %s", asked.instance_uuid)
-    await host.register(asked.instance_uuid, asked.instance_name)
-    replica = host.replicaset.find(asked.instance_uuid)
-    if replica is None or not replica.id:
-        raise er(Er.CANNOT_REGISTER)
-    end, stop = host.ship.end, host.journal.vclock
-    await _send_log(host, out, start, end, version)
+    cursor = Cursor(host, start, lambda: None)
+    try:
+        await host.register(asked.instance_uuid, asked.instance_name)
+        replica = host.replicaset.find(asked.instance_uuid)
+        if replica is None or not replica.id:
+            raise er(Er.CANNOT_REGISTER)
+        cursor.end, stop = host.ship.end, host.journal.vclock
+        await _send_rows(host, out, cursor, version)
+    finally:
+        cursor.close()
     log.info("final data sent")
     out.send(encode_vclock(host.journal.vclock.as_dict()))
     host.consumers.advance(asked.instance_uuid, stop)

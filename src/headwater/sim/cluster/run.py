@@ -22,7 +22,9 @@ MAKING = 90.0
 HEALING = 90.0
 """Virtual seconds after the last fault in which all must follow each other again and hold the same."""
 PATIENCE = 20.0
-"""Virtual seconds until somebody looks after a node that finds no one who has the rows it needs."""
+"""Virtual seconds until somebody looks after nodes that find no one who has the rows they need."""
+AGAIN = 7.3
+"""Virtual seconds until somebody looks after them again."""
 WITHOUT_ROOM = frozenset({Kind.FULL_DISK, Kind.SHORT})
 """Faults in which a disk says that it is full."""
 LOOK = 0.1
@@ -156,10 +158,18 @@ class ClusterRun:
         self.nemesis.heal()
         self.nemesis.calm_disks()
         self.simulation.note("run", "healed")
-        helper = self.simulation.loop.call_later(PATIENCE, self._restart_the_late)
-        await self._until(lambda: not self._problems(), lambda: "; ".join(self._problems()), seconds)
-        helper.cancel()
+        helper = self.simulation.spawn(self._look_after_the_late(), "helper")
+        try:
+            await self._until(lambda: not self._problems(), lambda: "; ".join(self._problems()), seconds)
+        finally:
+            helper.cancel()
         self.simulation.note("run", f"all are well at {self._expected()[0].position}")
+
+    async def _look_after_the_late(self) -> None:
+        await asyncio.sleep(PATIENCE)
+        while True:
+            self._restart_the_late()
+            await asyncio.sleep(AGAIN)
 
     def _restart_the_late(self) -> None:
         """A node whose disk was full has thrown away logs that others needed, as it says it does. Who finds them
