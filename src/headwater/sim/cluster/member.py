@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from headwater.box.instance import Box
-from headwater.errors import BoxError, Er
+from headwater.errors import BoxError, Er, SocketError
 from headwater.options import Options
 from headwater.server.node import make_node
 from headwater.sim.check import Violation
@@ -38,7 +38,7 @@ NOT_YET = frozenset(
     }
 )
 """Why a node without data may refuse to start while its peers cannot be reached or cannot take it in: it is started
-again. A JOIN that breaks off ends a Tarantool, too."""
+again. A JOIN that breaks off, or whose connection is lost, ends a Tarantool, too."""
 
 
 class Member:
@@ -188,7 +188,8 @@ class Member:
             return
         is_full = self.machine.platter.capacity is not None
         excused = self.faults.injected > self.injected_at_boot or is_full
-        if not excused and not (isinstance(error, BoxError) and error.code in NOT_YET):
+        broke_off = isinstance(error, SocketError) or (isinstance(error, BoxError) and error.code in NOT_YET)
+        if not excused and not broke_off:
             self._observer.fail(Violation(f"liveness: {self.name} does not start: {error}"))
 
     async def end(self) -> None:
