@@ -57,6 +57,18 @@ def test_rows_of_one_transaction_carry_their_distance_from_its_first(k: ModuleTy
     assert (ends, count) == ([len(data)], 3)
 
 
+@pytest.mark.parametrize(
+    ("apart", "ends"), [(0, [25, 50, 75, 100]), (25, [25, 50, 75, 100]), (26, [50, 100]), (60, [75, 100])]
+)
+def test_ends_that_are_near_the_one_before_are_left_out(k: ModuleType, apart: int, ends: list[int]) -> None:
+    node = memtx(k)
+    for _ in range(4):
+        node.add_row(INSERT, 0, BODY)
+    assert node.take_rows(apart)[1:] == (ends, 4)
+    node.add_row(INSERT, 0, BODY)
+    assert node.take_rows(apart)[1:] == ([25], 1)
+
+
 def test_local_rows_before_the_first_global_one_wrap_around(k: ModuleType) -> None:
     node = memtx(k)
     node.set_lsn(0, 4)

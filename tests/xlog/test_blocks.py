@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any
 from uuid import UUID
@@ -30,7 +31,7 @@ from headwater.xlog import (
     parse_name,
 )
 from headwater.xlog.blocks import cut, decode_fixheader, fixheader
-from headwater.xlog.format import BLOCK_SIZE, MAGIC_PLAIN, MAGIC_ZSTD
+from headwater.xlog.format import BLOCK_SIZE, CUT_APART, MAGIC_PLAIN, MAGIC_ZSTD
 
 # ---- heads ----------------------------------------------------------------------------------------
 
@@ -157,6 +158,17 @@ def test_blocks_are_cut_at_ends_of_transactions(sizes: list[int]) -> None:
         assert end - start + 19 >= BLOCK_SIZE
         inner = [at for at in ends if start < at < end]
         assert not inner or inner[-1] - start + 19 < BLOCK_SIZE
+
+
+@given(st.lists(st.integers(1, 40_000), max_size=60))
+def test_ends_nearer_than_a_block_change_nothing(sizes: list[int]) -> None:
+    """What `Memtx.take_rows(CUT_APART)` leaves out."""
+    ends = list(itertools.accumulate(sizes))
+    told: list[int] = []
+    for end in ends:
+        if end - (told[-1] if told else 0) >= CUT_APART or end == ends[-1]:
+            told.append(end)
+    assert cut(told) == cut(ends)
 
 
 def test_nothing_gives_no_block() -> None:

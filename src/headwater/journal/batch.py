@@ -26,7 +26,7 @@ class Batch:
     rows: bytes
     """As they stand in a file, one after another."""
     ends: Sequence[int]
-    """Offsets into `rows` after each transaction."""
+    """Offsets into `rows` after transactions, as far apart as blocks are cut."""
     count: int
     """Number of rows."""
     lsns: Sequence[int]

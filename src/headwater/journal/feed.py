@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import logging
+from collections import deque
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
@@ -14,8 +15,11 @@ from headwater.xlog import Reader
 
 log = logging.getLogger("headwater.journal")
 
-_STRETCH = 1 << 20
-"""Bytes of rows that are applied in one turn of the loop."""
+_STRETCH = 1 << 19
+"""Bytes of rows that are applied in one turn of the loop: few turns, and what the worker unpacked is still in the
+cache."""
+_AHEAD = 3
+"""Stretches that the worker reads ahead: neither side then waits for the other to be given a processor."""
 
 
 @dataclass(slots=True)
@@ -62,19 +66,22 @@ class Feed:
         self._ordered = ordered
         self._file: File | None = None
         self._reader: Reader | None = None
-        self._ahead: Awaitable[Stretch | BoxError | OSError | None] | None = None
+        self._ahead: deque[Awaitable[Stretch | BoxError | OSError | None]] = deque()
+        self._is_over = False
+        """The worker has come to the end, or to an error."""
 
     async def next(self, worker: Worker) -> Stretch | None:
-        stretch = await (self._ahead or worker.run(self._read))
-        self._ahead = None
-        if isinstance(stretch, Stretch):
-            self._ahead = worker.run(self._read)
-        elif stretch is not None:
+        while len(self._ahead) < _AHEAD:
+            self._ahead.append(worker.run(self._read))
+        stretch = await self._ahead.popleft()
+        if stretch is not None and not isinstance(stretch, Stretch):
             raise stretch
         return stretch
 
     def _read(self) -> Stretch | BoxError | OSError | None:
         """In the worker. An error is a result like another: it may come long before anybody asks for it."""
+        if self._is_over:
+            return None
         try:
             reader = self._reader or self._open()
             try:
@@ -87,9 +94,9 @@ class Feed:
                     return stretch
                 self._end(reader)
         except (BoxError, OSError) as error:
-            self._close()
+            self._end_reading()
             return error
-        self._close()
+        self._end_reading()
         return None
 
     def _open(self) -> Reader:
@@ -147,6 +154,7 @@ class Feed:
         self.bad = error
         self.tail = judge_tail(reader.file, at, good_follows=good_follows, ordered=self._ordered)
 
-    def _close(self) -> None:
+    def _end_reading(self) -> None:
+        self._is_over = True
         if self._file is not None:
             self._file.close()

@@ -22,6 +22,7 @@ from headwater.kernels import Memtx
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import VClock
 from headwater.world import Event, Worker, World
+from headwater.xlog.format import CUT_APART
 
 log = logging.getLogger("headwater.journal")
 
@@ -179,7 +180,7 @@ class Journal:
             return
         assert self._writer is not None, "rows are made while there is no journal"
         assert self._worker is not None
-        rows, ends, count = memtx.take_rows()
+        rows, ends, count = memtx.take_rows(CUT_APART)
         waiters, self._waiters = self._waiters, []
         batch = Batch(
             rows,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headwater.wire.xrow import Row, encode_row
 from headwater.world import Disk, File
 from headwater.xlog import INPROGRESS, MAGIC_EOF, BlockEncoder, Meta, format_meta
-from headwater.xlog.format import BLOCK_SIZE, FIXHEADER_SIZE
+from headwater.xlog.format import CUT_APART
 
 SYNC_INTERVAL = 1 << 24
 """SNAP_SYNC_INTERVAL: forced in pieces of this size, so that the last force does not hold up the whole disk."""
@@ -73,7 +73,7 @@ class SnapshotWriter:
         file = self._file or self._begin()
         end = self.size + budget
         while self._sources and self.size < end:
-            rows, count = self._sources[0](BLOCK_SIZE - FIXHEADER_SIZE, self.rows, self._timestamp)
+            rows, count = self._sources[0](CUT_APART, self.rows, self._timestamp)
             if count:
                 self._append(file, self._encoder.encode_one(rows))
                 self.rows += count

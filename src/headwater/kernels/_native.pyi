@@ -259,8 +259,9 @@ class Memtx:
     @property
     def rows_pending(self) -> int:
         """Bytes of rows not yet taken."""
-    def take_rows(self) -> tuple[bytes, list[int], int]:
-        """(bytes, offsets after each transaction's last row, count of rows), and start anew."""
+    def take_rows(self, apart: int = 0) -> tuple[bytes, list[int], int]:
+        """(bytes, offsets after each transaction's last row, count of rows), and start anew. Of the offsets, those that
+        are less than `apart` bytes behind the one told before are left out, the last one excepted."""
 
     # The compiled path.
     def run(self, data: bytes, offset: int, end: int, token: int, read_only: bool) -> tuple[int, bytes, int, bool]:

@@ -343,8 +343,10 @@ cdef void tree_destroy(Tree *tree, bint tuples) noexcept nogil:
     if root == NULL:
         return
     if not garbage_room(mx, 1):
-        page_destroy(mx, root, tuples)
+        if not mx.busy:  # else it leaks: better than two threads at one list of free cells
+            page_destroy(mx, root, tuples)
         return
     mx.garbage[mx.garbage_count] = <uint64_t> root | (1 if tuples else 0)
     mx.garbage_count += 1
-    tidy(mx, TIDY_AT_ONCE)
+    if not mx.busy:
+        tidy(mx, TIDY_AT_ONCE)

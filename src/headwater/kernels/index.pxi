@@ -40,6 +40,7 @@ cdef class MemtxIndex:
         return self.tree.pages * PAGE_SIZE
 
     cdef int check_attached(self) except -1:
+        check_idle(self.tree.mx)
         if not self.attached or self.space.dead:
             raise ValueError(f"index {self.id} is detached")
         return 0

@@ -1,8 +1,15 @@
 # Memory of one node: cells of one size in slabs, tuples, pages, and what is kept for read views.
 #
 # A slab is 16 KiB, aligned to its size, so that a cell finds its slab by its own address and needs no head of its
-# own. Slabs are cut from regions of the system's memory; an empty slab serves any size next. All of this is touched
-# only with the GIL, by the thread that writes; a read view only reads pages and tuples, which nobody changes.
+# own. Slabs are cut from regions of the system's memory; an empty slab serves any size next.
+#
+# All of this belongs to the thread that writes. It may be in a long call without the GIL (`Mx.busy`: rows of a file, of
+# a master's stream), and meanwhile another thread may drop the last handle of an index, of a space or of a read view,
+# be it only because garbage is collected there. What such a thread does then: it counts references of Python objects,
+# which the writer does not look at in such a call; it notes dropped trees in `garbage`, which only holders of the GIL
+# touch; it takes a view off the list, and the writer, reading `newest` before or after, copies a page too many at
+# worst. It frees no cell: the next call of the writer does. A read view's thread only reads pages and tuples, which
+# nobody changes.
 
 cdef struct Space  # space.pxi
 
@@ -118,6 +125,7 @@ cdef struct Buffer:
 
 cdef struct Mx:
     uint32_t refs          # Python objects that point here
+    bool_t busy            # the thread that writes is in a long call without the GIL: others free no memory
     # cells
     Slab *partial[CELL_CLASSES]
     Slab *idle
@@ -168,6 +176,13 @@ cdef struct Mx:
     uint64_t rows_count
     Buffer reply
     Buffer scratch
+
+
+cdef inline int check_idle(Mx *mx) except -1:
+    """Refuse a second thread, or a sort key, that comes while a long call is under way."""
+    if mx.busy:
+        raise RuntimeError("the node is being written by another call")
+    return 0
 
 
 cdef inline size_t cell_size(size_t size) noexcept nogil:

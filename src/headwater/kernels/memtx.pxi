@@ -84,6 +84,7 @@ cdef class Memtx:
     def add_space(self, space_id, local=False, temporary=False):
         cdef MemtxSpace space
         cdef Space *s
+        check_idle(self.mx)
         if not 0 <= space_id <= 0xFFFFFFFF:
             raise ValueError(f"space id {space_id} is not in 0..{0xFFFFFFFF}")
         if space_id in self.spaces:
@@ -93,6 +94,7 @@ cdef class Memtx:
         if s == NULL:
             raise MemoryError
         space.s = s
+        s.handle = <PyObject *> space
         s.refs = 1
         s.mx = self.mx
         self.mx.refs += 1
@@ -105,12 +107,14 @@ cdef class Memtx:
     def remove_space(self, space_id):
         """It leaves the table of `run` and `apply`; keep the handle to put it back."""
         cdef MemtxSpace space = self.spaces[space_id]
+        check_idle(self.mx)
         if not spaces_rebuild(self.mx, NULL, space.s):
             raise MemoryError
         del self.spaces[space_id]
         return space
 
     def restore_space(self, MemtxSpace space not None):
+        check_idle(self.mx)
         if space.s.mx != self.mx or space.s.id in self.spaces:
             raise ValueError(f"there is a space {space.s.id}, or this one is of another node")
         if not spaces_rebuild(self.mx, space.s, NULL):
@@ -142,6 +146,7 @@ cdef class Memtx:
 
     def push_undo(self, rollback, confirm=None):
         """A record made of calls: how DDL takes part."""
+        check_idle(self.mx)
         if not self.mx.undo_enabled:
             if confirm is not None:
                 confirm()
@@ -156,6 +161,7 @@ cdef class Memtx:
         """Undo newest first down to `position`."""
         cdef Mx *mx = self.mx
         cdef Undo u
+        check_idle(self.mx)
         if not mx.head <= position <= mx.tail:
             raise ValueError(f"position {position} is not in {mx.head}..{mx.tail}")
         while mx.tail > position:
@@ -171,6 +177,7 @@ cdef class Memtx:
         """Everything before `position` is final: forget it, oldest first."""
         cdef Mx *mx = self.mx
         cdef Undo u
+        check_idle(self.mx)
         tidy(mx, TIDY_A_TURN)
         if position > mx.tail:
             raise ValueError(f"position {position} is behind the newest record, {mx.tail}")
@@ -189,6 +196,7 @@ cdef class Memtx:
 
     def open_view(self, space_ids):
         """A picture of these spaces, in this order."""
+        check_idle(self.mx)
         spaces = []
         for space_id in space_ids:
             if space_id not in self.spaces:
@@ -215,6 +223,7 @@ cdef class Memtx:
         cdef bp content = data_of(body)
         cdef size_t size = PyBytes_GET_SIZE(body)
         cdef uint8_t *p
+        check_idle(self.mx)
         if number > <uint64_t> 0x7FFFFFFFFFFFFFFF:
             raise ValueError(f"lsn {lsn} is too large")
         if not rows_room(mx, size):
@@ -243,14 +252,22 @@ cdef class Memtx:
         """Bytes of rows not yet taken."""
         return self.mx.rows.size
 
-    def take_rows(self):
+    def take_rows(self, apart=0):
         """(bytes, offsets after each transaction's last row, count of rows), and start anew."""
         cdef Mx *mx = self.mx
         cdef const uint64_t *end = <const uint64_t *> mx.ends.data
+        cdef size_t transactions = mx.ends.size // 8
+        cdef uint64_t least = apart
+        cdef uint64_t before = 0
         cdef size_t i
+        cdef list ends = []
+        check_idle(mx)
         tidy(mx, TIDY_A_TURN)
         rows = PyBytes_FromStringAndSize(<const char *> mx.rows.data, mx.rows.size)
-        ends = [end[i] for i in range(mx.ends.size // 8)]
+        for i in range(transactions):
+            if end[i] - before >= least or i + 1 == transactions:
+                before = end[i]
+                ends.append(before)
         count = mx.rows_count
         buffer_reset(&mx.rows)
         buffer_reset(&mx.ends)
@@ -265,6 +282,7 @@ cdef class Memtx:
         cdef uint64_t served = 0
         cdef bp start = data_of(data)
         cdef bp p
+        check_idle(self.mx)
         check_range(data, offset, end)
         if not 0 <= token < 32:
             raise ValueError(f"auth token {token} is not in 0..31")
@@ -292,6 +310,7 @@ cdef class Memtx:
         cdef bool_t undo = self.mx.undo_enabled
         cdef bp start = data_of(data)
         cdef bp p
+        check_idle(self.mx)
         check_range(data, offset, end)
         a.mx = self.mx
         a.snapshot = snapshot
@@ -299,7 +318,13 @@ cdef class Memtx:
         a.inside = False
         a.dup_space = NULL
         self.mx.undo_enabled = False
-        p = apply_all(&a, start + offset, start + end)
+        if end - offset < FRAME_UNLOCKED:
+            p = apply_all(&a, start + offset, start + end)
+        else:
+            self.mx.busy = True
+            with nogil:
+                p = apply_all(&a, start + offset, start + end)
+            self.mx.busy = False
         self.mx.undo_enabled = undo
         if a.dup_space != NULL:
             new = PyBytes_FromStringAndSize(<const char *> a.row.tuple, a.row.tuple_end - a.row.tuple)
@@ -312,6 +337,7 @@ cdef class Memtx:
         cdef bool_t undo = self.mx.undo_enabled
         cdef bp start = data_of(data)
         cdef bp p
+        check_idle(self.mx)
         check_range(data, offset, end)
         s.apply.mx = self.mx
         s.rows = 0
@@ -319,8 +345,16 @@ cdef class Memtx:
         s.when = 0.0
         tidy(self.mx, TIDY_A_TURN)
         self.mx.undo_enabled = True
-        try:
+        if end - offset < FRAME_UNLOCKED:
             p = stream_all(&s, start + offset, start + end)
+        else:
+            self.mx.busy = True
+            with nogil:
+                p = stream_all(&s, start + offset, start + end)
+            self.mx.busy = False
+        try:
+            if s.begin != NULL:
+                stream_back(&s)
         finally:
             self.mx.undo_enabled = undo
         return p - start, s.rows, s.when
@@ -331,11 +365,18 @@ cdef class Memtx:
         cdef bool_t undo = self.mx.undo_enabled
         cdef bp start = data_of(data)
         cdef bp p
+        check_idle(self.mx)
         check_range(data, offset, end)
         a.mx = self.mx
         a.rows = 0
         self.mx.undo_enabled = False
-        p = load_all(&a, start + offset, start + end)
+        if end - offset < FRAME_UNLOCKED:
+            p = load_all(&a, start + offset, start + end)
+        else:
+            self.mx.busy = True
+            with nogil:
+                p = load_all(&a, start + offset, start + end)
+            self.mx.busy = False
         self.mx.undo_enabled = undo
         return p - start, a.rows
 

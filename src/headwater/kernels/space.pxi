@@ -12,7 +12,8 @@ cdef struct Work:
     int op
 
 cdef struct Space:
-    uint32_t refs          # the MemtxSpace and the undo records
+    uint32_t refs          # Python objects that point here; undo records are counted below
+    PyObject *handle       # the MemtxSpace, borrowed
     bool_t dead            # the MemtxSpace is gone
     bool_t fast
     bool_t local
@@ -100,7 +101,12 @@ cdef bint spaces_rebuild(Mx *mx, Space *add, Space *drop) noexcept nogil:
 
 cdef void space_unref(Space *s) noexcept:
     s.refs -= 1
-    if s.refs == 0:
+    space_release(s)
+
+
+cdef void space_release(Space *s) noexcept:
+    """Free it if nobody points here any more, undo records neither."""
+    if s.refs == 0 and s.unconfirmed == 0:
         format_unref(s.fmt)
         free(s.index_id)
         free(s.tree)

@@ -40,6 +40,7 @@ cdef class MemtxSpace:
         if self.s == NULL:
             return
         self.s.dead = True
+        self.s.handle = NULL
         self.s.n = 0
         space_unref(self.s)
 
@@ -79,6 +80,7 @@ cdef class MemtxSpace:
 
     def set_format(self, TupleFormat format not None):
         """Used by the writes from now on; existing tuples are the caller's to check (see check_all)."""
+        check_idle(self.s.mx)
         format.fmt.refs += 1
         format_unref(self.s.fmt)
         self.s.fmt = format.fmt
@@ -90,6 +92,7 @@ cdef class MemtxSpace:
         cdef int why
         cdef uint32_t field
         cdef Tuple *t
+        check_idle(self.s.mx)
         if not has_primary(self.s):
             return
         there = path_seek(self.s.tree[0].root, self.s.tree[0].height, 0, &path)
@@ -135,6 +138,7 @@ cdef class MemtxSpace:
     def add_index(self, index_id, KeyDef key_def not None, unique):
         """Build from index 0 (DuplicateKey leaves nothing behind)."""
         cdef MemtxIndex index
+        check_idle(self.s.mx)
         if index_id in self.indexes:
             raise ValueError(f"space {self.s.id} has an index {index_id}")
         if index_id != 0 and not has_primary(self.s):
@@ -149,6 +153,7 @@ cdef class MemtxSpace:
         cdef MemtxIndex index = self.indexes[index_id]
         cdef Space *s = self.s
         cdef uint32_t at = 0
+        check_idle(self.s.mx)
         if index_id == 0 and s.n > 1:
             raise ValueError(f"the other indexes of space {s.id} go before the primary one")
         del self.indexes[index_id]
@@ -169,6 +174,7 @@ cdef class MemtxSpace:
 
     def attach_index(self, MemtxIndex index not None):
         """Put back what detach_index gave; only valid if no tuple changed in between (undo)."""
+        check_idle(self.s.mx)
         if index.attached or index.space != self.s or index.id in self.indexes:
             raise ValueError(f"index {index.id} was not detached from space {self.s.id}")
         if index.version_after != self.s.version:
@@ -207,6 +213,7 @@ cdef class MemtxSpace:
         """Format, then every unique index is checked, then all indexes change."""
         cdef Change c
         cdef int why
+        check_idle(self.s.mx)
         self.check(tuple)
         why = put_prepare(self.s, data_of(tuple), <uint32_t> PyBytes_GET_SIZE(tuple), PUT_INSERT, &c)
         if why != DONE:
@@ -217,6 +224,7 @@ cdef class MemtxSpace:
         """Insert or take the place of the tuple with the same primary key, which is returned."""
         cdef Change c
         cdef int why
+        check_idle(self.s.mx)
         self.check(tuple)
         why = put_prepare(self.s, data_of(tuple), <uint32_t> PyBytes_GET_SIZE(tuple), PUT_REPLACE, &c)
         if why != DONE:
@@ -241,6 +249,7 @@ cdef class MemtxSpace:
         cdef Change c
         cdef int why
         cdef bp before = data_of(old)
+        check_idle(self.s.mx)
         self.check(new)
         why = put_prepare(self.s, data_of(new), <uint32_t> PyBytes_GET_SIZE(new), PUT_UPDATE, &c)
         if why != DONE:
@@ -257,6 +266,7 @@ cdef class MemtxSpace:
         cdef uint32_t count
         cdef int why
         cdef bp p
+        check_idle(self.s.mx)
         if not index.tree.unique:
             raise ValueError(f"index {index_id} of space {self.s.id} is not unique")
         p = key_checked(index.tree.kd, key, True, &count)
@@ -271,10 +281,12 @@ cdef class MemtxSpace:
 
     def detach_all(self):
         """Empty the space at once (truncate); the contents go into the returned handle. No undo record."""
+        check_idle(self.s.mx)
         return contents_take(self)
 
     def attach_all(self, contents):
         """Put them back in place of what is there (undo of truncate)."""
+        check_idle(self.s.mx)
         contents_give(self, contents)
 
 

@@ -150,23 +150,23 @@ cdef inline bint stream_begin(Stream *s, bp begin, bp end, Packet *k) noexcept n
     return True
 
 
-cdef inline int stream_one(Stream *s, bp begin, bp end, Packet *k) except -1:
-    """0: here it stops, and the open transaction, if there is one, was taken back."""
+cdef inline bint stream_one(Stream *s, bp begin, bp end, Packet *k) noexcept nogil:
+    """False: here it stops, and the open transaction, if there is one, is to be taken back."""
     if s.begin == NULL and not stream_begin(s, begin, end, k):
-        return 0
+        return False
     s.open_rows += 1
     if <int64_t> k.head.lsn > s.apply.mx.vclock[k.head.replica_id] and not stream_row(s, k):
-        stream_back(s)
-        return 0
+        return False
     if k.end == s.end:
         s.begin = NULL
         s.rows += s.open_rows
         s.when = head_time(&k.head)
-    return 1
+    return True
 
 
-cdef bp stream_all(Stream *s, bp p, bp end) except NULL:
-    """Packets from p on until a transaction is not for this path: where that one begins."""
+cdef bp stream_all(Stream *s, bp p, bp end) noexcept nogil:
+    """Packets from p on until a transaction is not for this path: where that one begins. If it was begun it is open
+    still (`s.begin`)."""
     cdef Packet k[AHEAD]
     cdef Lookahead look
     cdef uint32_t n, i
@@ -188,7 +188,7 @@ cdef bp stream_all(Stream *s, bp p, bp end) except NULL:
                 return s.begin if s.begin != NULL else p
             p = k[i].end
         if n < AHEAD:
-            return p
+            return s.begin if s.begin != NULL else p
 
 
 cdef bp load_all(Apply *a, bp p, bp end) noexcept nogil:

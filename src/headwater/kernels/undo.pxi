@@ -28,7 +28,6 @@ cdef inline void undo_push(Mx *mx, Space *s, Tuple *old, Tuple *new, uint64_t ve
     u.new = new
     u.version = version
     if s != NULL:
-        s.refs += 1
         s.unconfirmed += 1
     mx.tail += 1
 
@@ -50,13 +49,15 @@ cdef void undo_confirm(Mx *mx, Undo *u) noexcept:
     if u.new != NULL:
         u.new.meta &= ~<uint32_t> TUPLE_PENDING
         tuple_unref(mx, u.new)
-    space_unref(u.space)
+    space_release(u.space)
 
 
 cdef int undo_rollback(Mx *mx, Undo *u) except -1:
     """Take a change of tuples back. The reference that the record had on `old` is the space's again."""
     cdef Space *s = u.space
     cdef int why = DONE
+    cdef PyObject *handle = s.handle
+    Py_XINCREF(handle)  # a sort key may run Python that lets go of the space
     undo_uncount(u)
     if not s.dead:
         why = space_swap(s, u.new, u.old)
@@ -71,7 +72,8 @@ cdef int undo_rollback(Mx *mx, Undo *u) except -1:
         u.new.meta &= ~<uint32_t> TUPLE_PENDING
         tuple_unref(mx, u.new)
     id = s.id
-    space_unref(s)
+    space_release(s)
+    Py_XDECREF(handle)
     if why == NO_INDEX or why == MISMATCH:
         raise ValueError(f"a change of space {id} cannot be undone: its tuples are no longer those of the record")
     if why != DONE:

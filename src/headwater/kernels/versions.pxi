@@ -196,7 +196,8 @@ cdef void view_forget(Mx *mx, uint64_t epoch) noexcept nogil:
     mx.newest = mx.views[mx.views_count - 1] if mx.views_count else 0
     # A pass under way has looked at some items with the view still there: another one follows it.
     mx.sweeps = 2 if mx.sweep_at else 1
-    tidy(mx, TIDY_AT_ONCE)
+    if not mx.busy:
+        tidy(mx, TIDY_AT_ONCE)
 
 
 # ---- the whole -------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ COMPRESS_THRESHOLD = 2 * 1024
 """XLOG_TX_COMPRESS_THRESHOLD: a block that is as long with its header is compressed."""
 BLOCK_SIZE = 128 * 1024
 """XLOG_TX_AUTOCOMMIT_THRESHOLD: a block that has come to this length is written."""
+CUT_APART = BLOCK_SIZE - FIXHEADER_SIZE
+"""Bytes of rows with which a block has come to its length. Who knows ends of transactions that lie nearer to each other
+need not tell them to a BlockEncoder: it would cut at the same places."""
 BLOCK_DATA_MAX = 2 * 1024 * 1024 * 1024
 """IPROTO_BODY_LEN_MAX: a greater length in a block's header is not believed."""
 META_SIZE_MAX = 1024 + 2 + 32 * 26

@@ -150,9 +150,9 @@ class Memtx:
     def rows_pending(self) -> int:
         return len(self._pending.data)
 
-    def take_rows(self) -> tuple[bytes, list[int], int]:
+    def take_rows(self, apart: int = 0) -> tuple[bytes, list[int], int]:
         taken, self._pending = self._pending, Pending()
-        return taken.take()
+        return taken.take(apart)
 
     # ---- the fast path -------------------------------------------------------------------------------
 

@@ -69,6 +69,10 @@ class Pending:
         del self.data[size:]
         del self._ends[ends:]
 
-    def take(self) -> tuple[bytes, list[int], int]:
-        """(bytes, offsets after each transaction's last row, count of rows)"""
-        return bytes(self.data), self._ends, self._count
+    def take(self, apart: int) -> tuple[bytes, list[int], int]:
+        """(bytes, offsets after each transaction's last row that are `apart` bytes from each other, count of rows)"""
+        ends: list[int] = []
+        for end in self._ends:
+            if end - (ends[-1] if ends else 0) >= apart or end == self._ends[-1]:
+                ends.append(end)
+        return bytes(self.data), ends, self._count
