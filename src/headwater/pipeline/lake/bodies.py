@@ -58,7 +58,8 @@ def tuples_of(bodies: pa.Array) -> pa.Array:
         if head is None:
             break
         alike = pc.and_(missing, pc.starts_with(bodies, head))
-        found = pc.if_else(alike, pc.binary_slice(bodies, len(head)), found)
+        tuples = pc.binary_replace_slice(bodies.filter(alike), 0, len(head), b"")
+        found = pc.replace_with_mask(found, alike, tuples)
         missing = pc.and_not(missing, alike)
     return _one_by_one(bodies, missing, found)
 

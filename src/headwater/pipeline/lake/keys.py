@@ -69,10 +69,9 @@ class KeyPlan:
             plan.append((int(Source.FIELD), int(Kind.INT64), 0, 0))
         columns = Columns(plan, {}, ext_text, len(bodies) + 1, 1 << 31, int(Utf8.BINARY), False, False)
         columns.set_spaces({self.space_id: self.name}, {self.space_id: [field for field, *_ in self.parts]}, None)
-        first = self.parts[0][0]
-        columns.set_fields(
-            [0 if field == first and self.hint is not None else -1 for field in range(first + 1)], [""] * (first + 1)
-        )
+        if self.hint is not None:
+            first = self.parts[0][0]
+            columns.set_fields([-1] * first + [1], [""] * (first + 1))
         end = columns.decode(rows, 0)
         count, taken = columns.take()
         if end != len(rows) or count != len(bodies) or taken[0][0]:

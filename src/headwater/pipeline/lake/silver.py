@@ -22,7 +22,7 @@ from headwater.pipeline.lake.effect import Pending, Rule
 from headwater.pipeline.lake.layout import Charter, Lake
 from headwater.pipeline.lake.shape import Shape, shape_of
 from headwater.pipeline.lake.state import SetState, State, TableFacts
-from headwater.pipeline.lake.table import APPLICATION, SilverTable, Step, empty
+from headwater.pipeline.lake.table import SilverTable, Step, Told, empty
 from headwater.pipeline.lake.walk import Event, Outcome, Walk
 
 HISTORY = pa.schema(
@@ -40,6 +40,7 @@ HISTORY = pa.schema(
     ]
 )
 """One row for each change of a definition: created, format, key changed, renamed, truncated, dropped, widened."""
+_APPLICATION = "headwater-silver"
 ROWS_MAX = 1_000_000
 """Silver takes batches together up to so many rows: when it falls behind, it goes in longer steps."""
 THREADS = 4
@@ -67,7 +68,7 @@ class Silver:
         self.log = ChangeLog(lake.bronze)
         self.state = State.load(lake.state)
         self._numbers: dict[str, int] = {}
-        """The last batch in each table, as far as it was asked for."""
+        """The last batch in each table by its birth, as far as it was asked for."""
 
     def catch_up(self, positions: Mapping[int, Mapping[str, Any]] | None = None) -> Iterable[Stepped]:
         """Step by step up to the end of bronze."""
@@ -104,7 +105,7 @@ class Silver:
         def everything(space_id: int) -> Mapping[bytes, tuple[bytes, dict[str, Any]]]:
             table = state.tables[space_id]
             facts = state.dictionary.space(space_id)
-            return SilverTable(self._lake.silver / table.place, shape_of(facts), None, _nobody).everything()
+            return self._open(table, shape_of(facts), None, _nobody).everything()
 
         walk = Walk(state, self._number, place, everything, with_system=self._charter.system)
         if state.run != self._charter.run:
@@ -112,11 +113,14 @@ class Silver:
         walk.run(rows)
         return walk.outcome
 
-    def _number(self, place: str) -> int:
-        if place not in self._numbers:
-            table = open_table(self._lake.silver / place)
-            self._numbers[place] = -1 if table is None else number_of(table, APPLICATION)
-        return self._numbers[place]
+    def _number(self, table: TableFacts) -> int:
+        if table.birth not in self._numbers:
+            found = open_table(self._lake.silver / table.place)
+            self._numbers[table.birth] = -1 if found is None else number_of(found, table.application)
+        return self._numbers[table.birth]
+
+    def _open(self, table: TableFacts, shape: Shape, hint: str | None, told: Told) -> SilverTable:
+        return SilverTable(self._lake.silver / table.place, table.application, shape, hint, told)
 
     # ---- tables
 
@@ -130,11 +134,10 @@ class Silver:
             rule = walk.rule(space_id)
             if table.is_lost or rule is None:
                 if pending is not None and pending.cleared:
-                    jobs.append(self._emptying(table.place, last))
+                    jobs.append(self._emptying(table, last))
             elif pending or space_id in changed:
                 jobs.append(self._job(table, rule, pending or Pending(), outcome, last))
-        live = state.places
-        return jobs + [self._emptying(place, last) for place in outcome.dropped if place not in live]
+        return jobs + [self._emptying(table, last) for table in outcome.dropped]
 
     def _job(self, table: TableFacts, rule: Rule, pending: Pending, outcome: Outcome, last: int) -> Callable[[], int]:
         def told(kind: str, details: str) -> None:
@@ -143,7 +146,7 @@ class Silver:
 
         def work() -> int:
             shape = shape_of(rule.facts)
-            silver = SilverTable(self._lake.silver / table.place, shape, _hint(shape, rule), told)
+            silver = self._open(table, shape, _hint(shape, rule), told)
             if not pending:
                 silver.evolve()
                 return 0
@@ -151,9 +154,9 @@ class Silver:
 
         return work
 
-    def _emptying(self, place: str, last: int) -> Callable[[], int]:
+    def _emptying(self, table: TableFacts, last: int) -> Callable[[], int]:
         def work() -> int:
-            empty(self._lake.silver / place, last)
+            empty(self._lake.silver / table.place, (table.application, last))
             return 0
 
         return work
@@ -162,7 +165,7 @@ class Silver:
 
     def _tell(self, last: int, state: State, outcomes: Mapping[str, Outcome]) -> None:
         table = open_table(self._lake.history)
-        known = -1 if table is None else number_of(table, APPLICATION)
+        known = -1 if table is None else number_of(table, _APPLICATION)
         rows = []
         for name, outcome in outcomes.items():
             for event in outcome.events:
@@ -174,7 +177,7 @@ class Silver:
                     rows.append(row | {"replicaset": name, "place": place})
         if rows:
             append(
-                self._lake.history, HISTORY, pa.Table.from_pylist(rows, HISTORY), "schema_history", (APPLICATION, last)
+                self._lake.history, HISTORY, pa.Table.from_pylist(rows, HISTORY), "schema_history", (_APPLICATION, last)
             )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,15 @@ class TableFacts:
     """Below `silver/`. It has the name that the space had when it was made."""
     space: str
     """Its name now."""
+    birth: str
+    """Batch, row and id that the space was made with. Names the transactions of its table, so that those of another
+    one which was in the same place before do not count."""
     is_lost: bool = False
     """The space was there before the snapshot that is being taken; nobody knows yet whether it is still."""
+
+    @property
+    def application(self) -> str:
+        return f"headwater-silver-{self.birth}"
 
 
 @dataclass
@@ -41,7 +48,7 @@ class SetState:
     tables: dict[int, TableFacts] = field(default_factory=dict)
 
     def copy(self) -> SetState:
-        tables = {number: TableFacts(each.place, each.space, each.is_lost) for number, each in self.tables.items()}
+        tables = {number: replace(each) for number, each in self.tables.items()}
         return SetState(self.run, self.dictionary.copy(), dict(self.collations), tables)
 
 
@@ -98,7 +105,7 @@ def _packed(state: State) -> dict[str, Any]:
             "dictionary": base64.b64encode(each.dictionary.__getstate__()).decode(),
             "collations": {str(number): base64.b64encode(row).decode() for number, row in each.collations.items()},
             "tables": {
-                str(number): {"place": table.place, "space": table.space, "lost": table.is_lost}
+                str(number): {"place": table.place, "space": table.space, "birth": table.birth, "lost": table.is_lost}
                 for number, table in each.tables.items()
             },
         }
@@ -119,7 +126,7 @@ def _unpacked_set(found: Mapping[str, Any]) -> SetState:
         dictionary,
         {int(number): base64.b64decode(row) for number, row in found["collations"].items()},
         {
-            int(number): TableFacts(each["place"], each["space"], each["lost"])
+            int(number): TableFacts(each["place"], each["space"], each["birth"], each["lost"])
             for number, each in found["tables"].items()
         },
     )

@@ -34,7 +34,6 @@ from headwater.pipeline.lake.effect import Analysis
 from headwater.pipeline.lake.keys import spread
 from headwater.pipeline.lake.shape import KEY, LSN, OWN, REPLICA_ID, RESCUED, TS, TUPLE, Shape, Widen
 
-APPLICATION = "headwater-silver"
 FILE_ROWS = 500_000
 """A file that grows beyond it is written as several."""
 SMALL = FILE_ROWS // 8
@@ -69,19 +68,15 @@ class Step:
 class SilverTable:
     """A directory. Opened anew for each step."""
 
-    def __init__(self, path: Path, shape: Shape, hint: str | None, told: Told) -> None:
-        """`hint`: the column that hints are values of, if the key has one."""
+    def __init__(self, path: Path, application: str, shape: Shape, hint: str | None, told: Told) -> None:
+        """`application` of its transactions; `hint`: the column that hints are values of, if the key has one."""
         self.path = path
+        self._application = application
         self.hint = hint
         self._told = told
         self._table = open_or_make(path, shape.arrow, path.name)
         self._schema = _arrow_of(self._table)
         self.shape = shape.as_wide_as(self._schema)
-
-    @property
-    def number(self) -> int:
-        """The last batch that is in it, -1 for none."""
-        return number_of(self._table, APPLICATION)
 
     def _reload(self) -> None:
         self._table = DeltaTable(str(self.path))
@@ -125,7 +120,7 @@ class SilverTable:
     def _commit(self, step: Step, new: Sequence[pa.Table], kept: Sequence[File], remove: Sequence[File]) -> int:
         add = [*kept, *self._write(new)]
         if add or remove:
-            fence: Fence = (APPLICATION, step.number)
+            fence: Fence = (self._application, step.number)
             commit(self._table, add, remove, fence, {"headwater.batch": step.number})
         return sum(each.num_rows for each in new)
 
@@ -271,14 +266,14 @@ class SilverTable:
         return found
 
 
-def empty(path: Path, number: int) -> None:
+def empty(path: Path, fence: Fence) -> None:
     """Remove all rows of a table whose space is no more."""
     for last in (*[False] * _TRIES, True):
         table = open_table(path)
-        if table is None or number_of(table, APPLICATION) >= number:
+        if table is None or number_of(table, fence[0]) >= fence[1]:
             return
         try:
-            commit(table, [], files_of(table), (APPLICATION, number), {"headwater.batch": number})
+            commit(table, [], files_of(table), fence, {"headwater.batch": fence[1]})
         except Conflict:
             if last:
                 raise

@@ -56,8 +56,8 @@ class Outcome:
     """What a walk comes to."""
 
     pending: dict[int, Pending] = field(default_factory=dict)
-    dropped: list[str] = field(default_factory=list)
-    """Places of tables whose spaces are no more."""
+    dropped: list[TableFacts] = field(default_factory=list)
+    """Their spaces are no more."""
     events: list[Event] = field(default_factory=list)
 
 
@@ -67,13 +67,13 @@ class Walk:
     def __init__(
         self,
         state: SetState,
-        number: Callable[[str], int],
+        number: Callable[[TableFacts], int],
         place: Callable[[str], str],
         everything: Callable[[int], Mapping[bytes, tuple[bytes, dict[str, Any]]]],
         *,
         with_system: bool = False,
     ) -> None:
-        """`number` of the last batch in the table at a place, `place` for a new table by the name of its space,
+        """`number` of the last batch in a table, `place` for a new table by the name of its space,
         `everything` in the table of a space: key → tuple and the rest of its row."""
         self.state = state
         self.outcome = Outcome()
@@ -106,7 +106,7 @@ class Walk:
         self._forget()
         for number, table in self.state.tables.items():
             table.is_lost = True
-            if self._number(table.place) < batch:
+            if self._number(table) < batch:
                 self._pending(number).clear()
 
     # ---- changes
@@ -119,7 +119,7 @@ class Walk:
             table = self.state.tables.get(space_id)
             if rule is None or table is None:
                 continue
-            known = self._number(table.place)
+            known = self._number(table)
             new = pc.greater(mine["_batch"], known)
             self._pending(space_id).add(rule, mine if pc.all(new).as_py() else mine.filter(new))
 
@@ -191,7 +191,7 @@ class Walk:
 
     def _clear(self, space_id: int, row: Mapping[str, Any]) -> None:
         table = self.state.tables.get(space_id)
-        if table is not None and self._number(table.place) < row["_batch"]:
+        if table is not None and self._number(table) < row["_batch"]:
             self._pending(space_id).clear()
 
     def _collation(self, row: Row) -> None:
@@ -227,9 +227,10 @@ class Walk:
             table.is_lost = False
             return
         if table is not None:
-            self.outcome.dropped.append(table.place)
-        self.state.tables[facts.id] = table = TableFacts(self._place(facts.name), facts.name)
-        if self._number(table.place) < row["_batch"]:
+            self.outcome.dropped.append(table)
+        birth = f"{row['_batch']}-{row['_seq']}-{facts.id}"
+        self.state.tables[facts.id] = table = TableFacts(self._place(facts.name), facts.name, birth)
+        if self._number(table) < row["_batch"]:
             self.outcome.pending[facts.id] = Pending(cleared=True)
         self._tell(row, facts, "created", facts.ddl())
 
@@ -237,7 +238,7 @@ class Walk:
         table = self.state.tables.pop(facts.id, None)
         self.outcome.pending.pop(facts.id, None)
         if table is not None:
-            self.outcome.dropped.append(table.place)
+            self.outcome.dropped.append(table)
             self._tell(row, facts, "dropped", "")
 
     def _altered(self, before: SpaceFacts, after: SpaceFacts, rule: Rule | None, row: Mapping[str, Any]) -> None:
@@ -258,7 +259,7 @@ class Walk:
             self._tell(row, after, "key dropped", "")
             return
         self._tell(row, after, "key changed", f"{_parts(rule)} → {_parts(new)}")
-        if self._number(table.place) < row["_batch"]:
+        if self._number(table) < row["_batch"]:
             self._rekey(after.id, rule, new)
 
     def _rekey(self, space_id: int, old: Rule, new: Rule) -> None:
