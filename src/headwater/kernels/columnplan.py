@@ -130,6 +130,13 @@ def check_fields(fields: Sequence[int], names: Sequence[object], is_field: Seque
         raise ValueError("two fields in one column")
 
 
+def check_keys(keys: Mapping[int, Sequence[int]]) -> None:
+    """ValueError for fields that no primary key has."""
+    for space_id, fields in keys.items():
+        if len(fields) > 255 or not all(0 <= field < 1 << 31 for field in fields):
+            raise ValueError(f"space {space_id}: no primary key has {len(fields)} such fields")
+
+
 DECIMAL_DIGITS = 38
 """Of a decimal128."""
 

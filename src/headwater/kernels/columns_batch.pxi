@@ -145,6 +145,7 @@ cdef class Columns:
 
     def set_spaces(self, names, keys, wanted):
         """Names and keys of spaces, and of which spaces rows are kept."""
+        check_keys(keys)
         self.spaces.names = {space_id: name.encode() for space_id, name in names.items()}
         self.spaces.keys = {space_id: tuple(fields) for space_id, fields in keys.items()}
         self.spaces.wanted = None if wanted is None else frozenset(wanted)

@@ -408,7 +408,9 @@ cdef int in_range(Node *n, bp p) noexcept nogil:
     if TYPE_OF[p[0]] == MP_UINT and n.kind != FIELD_ANY:
         return 0 if load_uint(p) <= n.high else FAULT_RANGE
     if TYPE_OF[p[0]] == MP_INT and n.kind != FIELD_ANY:
-        return 0 if load_int(p) >= n.low else FAULT_RANGE
+        # A number that is not negative may be written as a signed one, where the field may be negative.
+        if n.low == 0 or load_int(p) < n.low or (load_int(p) > 0 and <uint64_t> load_int(p) > n.high):
+            return FAULT_RANGE
     return 0
 
 
@@ -500,10 +502,10 @@ def pack_tuples(columns, first, count, tagged=False, untag=None):
             for at in range(fields):
                 if fault == 0:
                     fault = pack_value(&nodes.root.child[at], begin + row, &k.out, k)
+                if fault == 0 and k.out.size > <size_t> OFFSET_MAX:
+                    fault = FAULT_SIZE
                 if fault:
                     break
-            if fault == 0 and k.out.size > <size_t> OFFSET_MAX:
-                fault = FAULT_SIZE
             if fault:
                 break
             ends[row + 1] = <int32_t> k.out.size

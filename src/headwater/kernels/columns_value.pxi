@@ -234,7 +234,7 @@ cdef inline int put_value(Col *c, Py_ssize_t row, bp p, Variants writer) except 
             (<double *> c.fixed)[row] = <double> u
             return 1
         if kind == K_FLOAT:
-            (<float *> c.fixed)[row] = <float> u
+            (<float *> c.fixed)[row] = <float> <double> u
             return 1
         if kind == K_DECIMAL:
             return put_whole_decimal(c, row, u, False)
@@ -267,7 +267,7 @@ cdef inline int put_value(Col *c, Py_ssize_t row, bp p, Variants writer) except 
             (<double *> c.fixed)[row] = <double> load_int(p)
             return 1
         if kind == K_FLOAT:
-            (<float *> c.fixed)[row] = <float> load_int(p)
+            (<float *> c.fixed)[row] = <float> <double> load_int(p)
             return 1
         if kind == K_DECIMAL:
             if load_int(p) >= 0:
