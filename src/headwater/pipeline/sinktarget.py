@@ -1,0 +1,99 @@
+"""Where rows go: the space, made out of the columns if it does not exist, and by which way it is written."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from pyspark.sql import types as spark
+
+from headwater.client.pipe import Pipe
+from headwater.errors import BoxError
+from headwater.pipeline import ddl
+from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
+from headwater.pipeline.errors import NotThere, PipelineError
+from headwater.pipeline.sinkoptions import SinkOptions
+from headwater.pipeline.sinkplan import SinkPlan
+from headwater.pipeline.sinkrows import ProgressSpace
+from headwater.pipeline.types import ENVELOPE, RESCUED, field_type
+
+__all__ = ["Target", "aim"]
+
+_log = logging.getLogger("headwater.sink")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was found at the server. Picklable."""
+
+    plan: SinkPlan
+    is_transactional: bool
+    progress: ProgressSpace | None
+    """None: nothing is kept."""
+
+
+def aim(
+    pipe: Pipe, found: SpaceFacts | None, schema: spark.StructType, options: SinkOptions, *, is_lasting: bool
+) -> Target:
+    """`found`: the space, None if it must be made. `is_lasting`: does anybody ask later whether it was written?
+    PipelineError for what cannot be."""
+    space = found if found is not None else _create(pipe, schema, options)
+    plan = SinkPlan.of(schema, space, options)
+    wanted = options.transactions != "off"
+    if not (wanted and pipe.has_transactions):
+        if wanted:
+            _refuse_without(pipe, options, "has no transactions over streams, which Tarantool has from 2.10 on")
+        return Target(plan, False, ProgressSpace.open(pipe, space.engine) if wanted and is_lasting else None)
+    progress = ProgressSpace.open(pipe, space.engine)
+    if progress.holds(pipe):
+        return Target(plan, True, progress)
+    _refuse_without(pipe, options, "gives up transactions between two requests: memtx_use_mvcc_engine is off")
+    return Target(plan, False, progress if is_lasting else None)
+
+
+def _refuse_without(pipe: Pipe, options: SinkOptions, why: str) -> None:
+    """PipelineError if this write cannot do without transactions."""
+    if options.transactions == "required" or not options.may_be_plain:
+        raise PipelineError(
+            f"{pipe.uri} (version {pipe.version}) {why}. Without them only the operations replace and delete are "
+            "taken, with transactions=auto: a task that runs twice would do the others twice."
+        )
+    _log.info("%s %s: rows are written without transactions", pipe.uri, why)
+
+
+def _create(pipe: Pipe, schema: spark.StructType, options: SinkOptions) -> SpaceFacts:
+    if not options.primary_key:
+        raise NotThere(
+            f"There is no space '{options.space}' at {pipe.uri}. With the option 'primaryKey', which names columns, "
+            "it is made out of the columns of the DataFrame."
+        )
+    fields = _fields(schema, options)
+    numbers = {each.name: number for number, each in enumerate(fields)}
+    missing = [name for name in options.primary_key if name not in numbers]
+    if missing:
+        raise NotThere(f"The option 'primaryKey' names '{missing[0]}'; the columns are {', '.join(numbers)}.")
+    keys = [numbers[name] for name in options.primary_key]
+    for number in keys:
+        fields[number] = replace(fields[number], nullable=False)
+    try:
+        return ddl.create(pipe, options.space, fields, keys, options.engine)
+    except BoxError as error:
+        raise PipelineError(
+            f"The space '{options.space}' cannot be made at {pipe.uri}: {error}. Make it by hand, or name other types "
+            "in the option 'fieldTypes'."
+        ) from None
+
+
+def _fields(schema: spark.StructType, options: SinkOptions) -> list[FieldFacts]:
+    """Of the columns that belong into tuples."""
+    asked = dict(options.field_types)
+    apart = {name.lower() for name in (options.op_column, options.ops_column) if name is not None}
+    apart |= {RESCUED} | {"_" + name for name in ENVELOPE.names}
+    fields = [
+        FieldFacts(column.name, asked.pop(column.name, "") or field_type(column.dataType))
+        for column in schema
+        if column.name.lower() not in apart
+    ]
+    if asked:
+        raise NotThere(f"The option 'fieldTypes' names '{next(iter(asked))}', which is no column.")
+    return fields
