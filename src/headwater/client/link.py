@@ -5,6 +5,7 @@ Blocking, one socket. A program that wants an interface takes a connector.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator, Sequence
 
@@ -42,6 +43,9 @@ class WireClient:
             raise
 
     def close(self) -> None:
+        """A thread that waits for the other side is woken: ConnectionFailed there."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def next_sync(self) -> int:

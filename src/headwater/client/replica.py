@@ -179,6 +179,11 @@ class AnonymousReplica:
     def close(self) -> None:
         self._link.close()
 
+    @property
+    def link(self) -> WireClient:
+        """For requests, before it is a stream."""
+        return self._link
+
     def set_timeout(self, seconds: float) -> None:
         """How long nothing may come."""
         self._link.set_timeout(seconds)

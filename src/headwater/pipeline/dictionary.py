@@ -8,7 +8,7 @@ because a log has updates of them too, not only new ones.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -288,10 +288,16 @@ class Dictionary:
 
     # ---- travelling
 
+    def tuples(self) -> Iterator[tuple[int, bytes]]:
+        """As `from_tuples` takes them."""
+        for packed in self._spaces.values():
+            yield int(system.SPACE), packed
+        for indexes in self._indexes.values():
+            for packed in indexes.values():
+                yield int(system.INDEX), packed
+
     def __getstate__(self) -> bytes:
-        tuples = [(int(system.SPACE), packed) for packed in self._spaces.values()]
-        tuples += [(int(system.INDEX), packed) for indexes in self._indexes.values() for packed in indexes.values()]
-        return zlib.compress(pack(tuples), 1)
+        return zlib.compress(pack(list(self.tuples())), 1)
 
     def __setstate__(self, state: bytes) -> None:
         self.__init__()  # type: ignore[misc]

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from headwater.errors import HeadwaterError
 
-__all__ = ["DataLost", "NotThere", "OptionError", "PipelineError", "SchemaChanged", "SourceDamaged", "ValueUnfit"]
+__all__ = [
+    "CheckpointTaken",
+    "DataLost",
+    "NotThere",
+    "OptionError",
+    "PipelineError",
+    "SchemaChanged",
+    "SourceDamaged",
+    "ValueUnfit",
+]
 
 
 class PipelineError(HeadwaterError):
@@ -47,3 +56,7 @@ class ValueUnfit(PipelineError):
 
 class DataLost(PipelineError):
     """Changes that nobody has any more, or not the one who is asked."""
+
+
+class CheckpointTaken(PipelineError):
+    """Two drivers stream with one checkpoint."""

@@ -1,0 +1,180 @@
+"""Whom of a replica set a stream follows.
+
+The first member in the order of `hosts` that has all the stream has seen, and every row behind that still. One that
+lags is taken when there is no other: it is waited for, and nothing goes back. One whose oldest log begins too late is
+passed over; when all are so, data is lost, and the error says which.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from headwater.client import AnonymousReplica, ConnectionFailed
+from headwater.errors import BoxError, Er, HeadwaterError
+from headwater.pipeline.errors import PipelineError
+from headwater.pipeline.hosts import Host, ReplicaSet
+from headwater.pipeline.offsets import VClockMap, covers, missing_range, text_of
+from headwater.wire.ballot import Ballot
+
+log = logging.getLogger("headwater.pipeline")
+
+_OF_THE_USER = frozenset((Er.NO_SUCH_USER, Er.CREDS_MISMATCH, Er.ACCESS_DENIED, Er.UNKNOWN_AUTH_METHOD))
+
+
+class Unreachable(PipelineError):
+    """Nobody can be followed just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A member that has removed what we need."""
+
+    host: Host
+    oldest: VClockMap
+    """Where its oldest log begins."""
+
+    def words(self, have: VClockMap) -> str:
+        gone = missing_range(have, self.oldest) or f"behind {text_of(have)}"
+        return f"{self.host} has removed the rows {gone}: its oldest log begins at {text_of(self.oldest)}"
+
+
+class AllGone(PipelineError):
+    """Every member has removed what we need."""
+
+    def __init__(self, gaps: list[Gap], unreachable: dict[Host, str], have: VClockMap) -> None:
+        said = [gap.words(have) for gap in gaps] + [f"{host}: {why}" for host, why in unreachable.items()]
+        super().__init__("; ".join(said))
+        self.gaps = gaps
+        self.unreachable = unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A member that answers."""
+
+    host: Host
+    replica: AnonymousReplica
+    ballot: Ballot
+
+
+class Members:
+    """Connects to members of one set, under one replica UUID."""
+
+    def __init__(self, hosts: ReplicaSet, uuid: UUID, replicaset: UUID | None = None) -> None:
+        self.hosts = hosts
+        self.uuid = uuid
+        self.replicaset = replicaset
+        """Of all members; the first one that is met says it."""
+        self._why: dict[Host, str] = {}
+        """Not."""
+        self._lost: set[Host] = set()
+        """Those that have said that rows are gone which their ballots promise."""
+
+    def __str__(self) -> str:
+        return str(self.hosts)
+
+    def any(self) -> Met:
+        """The first that answers. Unreachable if nobody does."""
+        for host in self.hosts:
+            met = self._meet(host)
+            if met is not None:
+                return met
+        raise Unreachable(self._words())
+
+    def best(self, have: VClockMap, server: UUID | None = None) -> Met:
+        """Who is followed from `have` on; with `server` that instance only. Unreachable for now, or AllGone."""
+        behind: list[Met] = []
+        gaps: list[Gap] = []
+        chosen: Met | None = None
+        for met in self._others(server):
+            if met.host in self._lost or not covers(have, met.ballot.gc_vclock):
+                gaps.append(Gap(met.host, met.ballot.gc_vclock))
+                met.replica.close()
+            elif not covers(met.ballot.vclock, have):
+                behind.append(met)
+            else:
+                chosen = met
+                break
+        if chosen is None and behind:
+            chosen = max(behind, key=lambda met: sum(met.ballot.vclock.values()))
+            lag = missing_range(chosen.ballot.vclock, have)
+            log.warning("%s lags behind this stream, it has not yet the rows %s: they are waited for", chosen.host, lag)
+        for met in behind:
+            if met is not chosen:
+                met.replica.close()
+        if chosen is not None:
+            return chosen
+        if gaps:
+            raise AllGone(gaps, dict(self._why), have)
+        raise Unreachable(self._words())
+
+    def has_lost(self, host: Host) -> None:
+        """It refused to send what its ballot promised."""
+        self._lost.add(host)
+
+    def latest(self) -> VClockMap:
+        """Where the first member is that answers."""
+        met = self.any()
+        met.replica.close()
+        return met.ballot.vclock
+
+    def _others(self, server: UUID | None) -> Iterator[Met]:
+        for host in self.hosts:
+            met = self._meet(host)
+            if met is None:
+                continue
+            if server is not None and met.replica.server_uuid != server:
+                self._why[host] = f"it is not the instance {server}, which has the snapshot that is being read"
+                met.replica.close()
+                continue
+            yield met
+
+    def _meet(self, host: Host) -> Met | None:
+        """PipelineError for what will not pass by itself."""
+        self._why.pop(host, None)
+        replica = None
+        try:
+            replica = AnonymousReplica(host.uri(), self.uuid, self.hosts.connect_timeout)
+            ballot = replica.ballot()
+            if not ballot.is_booted:
+                raise ConnectionFailed("it is not booted")
+            self._check_set(host, replica.replicaset_uuid())
+        except (ConnectionFailed, OSError) as error:
+            self._why[host] = str(error)
+        except BoxError as error:
+            if error.code in _OF_THE_USER:
+                raise PipelineError(refused(host, error)) from None
+            self._why[host] = str(error)
+        except HeadwaterError:
+            if replica is not None:
+                replica.close()
+            raise
+        else:
+            return Met(host, replica, ballot)
+        if replica is not None:
+            replica.close()
+        return None
+
+    def _check_set(self, host: Host, found: UUID) -> None:
+        if self.replicaset is None:
+            self.replicaset = found
+        elif self.replicaset != found:
+            raise PipelineError(
+                f"{host} belongs to the replica set {found}, and this stream follows {self.replicaset}. The option "
+                "'hosts' names members of one set between semicolons; another set needs another checkpointLocation."
+            )
+
+    def _words(self) -> str:
+        said = "; ".join(f"{host}: {self._why.get(host, 'it was not asked')}" for host in self.hosts)
+        return f"No member of the replica set {self.hosts} can be followed ({said})"
+
+
+def refused(host: Host, error: BoxError) -> str:
+    """What a user may not do there."""
+    return (
+        f"{host} refuses the user '{host.username or 'guest'}': {error}. The options 'username' and 'password' (or "
+        "passwordEnv, passwordFile) say who asks; to follow a server he needs the role 'replication'."
+    )
