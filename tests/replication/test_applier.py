@@ -21,8 +21,9 @@ from tests.replication.fakemaster import (
     vclock,
 )
 
-from headwater.errors import Er, XlogGapError, er
+from headwater.errors import BoxError, Er, XlogGapError, er
 from headwater.replication.applier import Applier
+from headwater.replication.intake import Intake
 from headwater.replication.states import ApplierState, Mission
 from headwater.store.bootstrap import bootstrap_rows, master_rows
 from headwater.uri import parse_uri
@@ -633,6 +634,31 @@ def test_a_failed_write_brings_every_applier_back_to_what_is_written() -> None:
         await host.wait(lambda: one.state is S.FOLLOW and other.state is S.FOLLOW)
         assert [row[0] for row in host.rows("t")] == list(range(11, 31))
         assert set(map(tuple, (sorted(have.items()) for have in asked))) <= {((1, 10),), ((1, 30),)}
+
+    stage.run(main)
+
+
+def test_bytes_that_come_behind_a_rollback_are_not_applied() -> None:
+    """They had come before the connection was ended for it; what they follow is undone."""
+    stage = Stage()
+
+    def packets(*lsns: int) -> bytes:
+        return b"".join(encode_packet(replace(SPACE, lsn, [lsn])) for lsn in lsns)
+
+    async def main(stage: Stage) -> None:
+        ready(stage)
+        host, platter = stage.host, stage.node_machine.platter
+        intake = Intake(host, lambda timestamp: None, lambda row: False)
+        platter.capacity = platter.used()
+        await intake.digest(packets(11, 12))
+        await host.wait(lambda: bool(host.errors()))
+        platter.capacity = None
+        with pytest.raises(BoxError) as caught:
+            await intake.digest(packets(13, 14))
+        assert caught.value.code == Er.WAL_IO
+        assert (host.memtx.vclock[1], host.rows("t")) == (10, [])
+        await Intake(host, lambda timestamp: None, lambda row: False).digest(packets(11, 12, 13, 14))
+        await host.wait(lambda: host.vclock == {1: 14})
 
     stage.run(main)
 

@@ -25,7 +25,7 @@ from tests.support.iproto import INSERT, SPACE_ID, TUPLE, Connection, create_spa
 
 SPACE = 790
 PAUSE = 0.005
-READONLY, NO_SUCH_SPACE, WAL_IO, ACCESS_DENIED, LOADING, CASCADE_ROLLBACK = 7, 36, 40, 42, 116, 130
+READONLY, NO_SUCH_SPACE, WAL_IO, ACCESS_DENIED, LOADING, CASCADE_ROLLBACK = 7, 36, 40, 42, 116, 134
 REFUSALS = frozenset({READONLY, NO_SUCH_SPACE, WAL_IO, ACCESS_DENIED, LOADING, CASCADE_ROLLBACK})
 """A node in trouble may refuse so. In the midst of its recovery 2.6.0 knows neither spaces nor what guest may do."""
 

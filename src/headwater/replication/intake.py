@@ -58,17 +58,30 @@ class Intake:
         """Of the last row that came."""
         self._last_packet = -1
         """Where the last whole packet of the batch begins; -1 while nobody has asked."""
+        self._failures: int | None = None
+        """Of the journal, so far, when the first bytes came. With one more, rows that came here, or were passed over as
+        known, are undone: what comes behind them would be written with a gap."""
 
     async def digest(self, data: bytes) -> int:
         """Apply what is whole. The offset of the first byte that is still needed. BoxError for what cannot be applied;
         what came before it is applied, and the journal is asked for it."""
         before = self._memtx.vclock
         self._last_packet = -1
+        self._check_whole()
         try:
             return await self._digest(data)
         finally:
             if self._memtx.vclock != before:
                 self._settle(self._timestamp)
+
+    def _check_whole(self) -> None:
+        """WAL_IO where something is undone since the first bytes. The connection is ended for that, too, but what it
+        had brought by then may still come here."""
+        failures = self._host.journal.errors
+        if self._failures is None:
+            self._failures = failures
+        elif self._failures != failures:
+            raise er(Er.WAL_IO)
 
     async def _digest(self, data: bytes) -> int:
         at, end = 0, len(data)
@@ -83,6 +96,7 @@ class Intake:
                 break
             row, at = packet
             await self._take(row)
+            self._check_whole()
         return at
 
     @property

@@ -202,11 +202,11 @@ class Work:
         self._ledgers.refused += 1
         return False
 
-    async def _rows(self, client: Client, space_id: int, index_id: int = 0) -> list[Any]:
-        """Lost if the node has nothing to show yet."""
+    async def _rows(self, client: Client, member: Member, space_id: int, index_id: int = 0) -> list[Any]:
+        """Lost if the node has nothing to show yet: what a power cut took, the space itself among it, is not back."""
         body: Body = {Key.SPACE_ID: space_id, Key.INDEX_ID: index_id, Key.LIMIT: 1 << 31, Key.ITERATOR: 2, Key.KEY: []}
         reply = await client.ask(Type.SELECT, body)
-        if reply.code in (Er.LOADING, Er.SHUTDOWN):
+        if reply.code in (Er.LOADING, Er.SHUTDOWN) or (reply.code in NOT_THERE and member.plan.may_lose):
             raise Lost
         if reply.code:
             raise Violation(f"liveness: SELECT of space {space_id} was told {reply.code}: {reply.message}")
@@ -281,7 +281,7 @@ class Work:
         """Something was not answered: is it there?"""
         self._ledgers.unanswered += 1
         if not member.plan.may_lose:
-            found = own_rows(await self._rows(client, DATA), writer)
+            found = own_rows(await self._rows(client, member, DATA), writer)
             history.part(found)
             history.settle(found)
 
@@ -366,8 +366,8 @@ class Work:
     async def _read(self, client: Client, dice: random.Random, member: Member, writer: int) -> None:
         if not member.was_up:
             return
-        check_bank(member.name, await self._rows(client, BANK))
-        look_at_log(self._ledgers, member.name, await self._rows(client, LOG))
+        check_bank(member.name, await self._rows(client, member, BANK))
+        look_at_log(self._ledgers, member.name, await self._rows(client, member, LOG))
 
 
 Step = Callable[[Client, random.Random, Member, int], Coroutine[Any, Any, None]]
