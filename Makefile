@@ -13,6 +13,8 @@ KERNELS := $(VENV)/.compiled
 KERNEL_SOURCES := $(shell find src/headwater/kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 
 ARGS ?=
+# Tests of one file run one after another; those of two files side by side. Those with Spark share one process.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test soak lint format bench clean
@@ -56,7 +58,7 @@ run: setup ## start three nodes on loopback with a sample space; their data stay
 	@$(BIN)/python -m headwater.cli demo $(ARGS)
 
 test: setup ## every test (below 15 minutes); without tarantool the interop tests are skipped
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 soak: setup ## the full counts of the long runs, hours, resumable
 	$(BIN)/python -m pytest -m "soak or slow" $(ARGS)

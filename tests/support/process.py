@@ -32,6 +32,15 @@ GUARD = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
 
 
 _given: set[int] = set()
+FIRST_PORT, LAST_PORT = 10_000, 32_000
+
+
+def _ports() -> tuple[int, int]:
+    """Those of this process: tests that run side by side (pytest-xdist) share them out."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    each = (LAST_PORT - FIRST_PORT) // count
+    return FIRST_PORT + number * each, FIRST_PORT + (number + 1) * each
 
 
 def free_port() -> int:
@@ -41,7 +50,7 @@ def free_port() -> int:
     server binds it.
     """
     while True:
-        port = random.SystemRandom().randrange(10_000, 32_000)
+        port = random.SystemRandom().randrange(*_ports())
         if port in _given:
             continue
         with socket.socket() as probe:
