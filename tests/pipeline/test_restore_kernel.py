@@ -242,7 +242,7 @@ def surveyed(k: ModuleType, data: bytes, high: Sequence[int], more: Sequence[Any
         if why != 2:
             break
         made.new_queue()
-    return [*told, made.rows, made.kept, made.begin, made.end, made.last(), made.spaces()]
+    return [*told, made.rows, made.kept, made.skipped, made.begin, made.end, made.last(), made.spaces()]
 
 
 def parted(k: ModuleType, data: bytes) -> list[Any]:
@@ -267,7 +267,7 @@ def test_the_twins_answer_alike(seed: int) -> None:
         data = data[:place] + bytes([dice.randrange(256)]) + data[place + dice.choice((1, 1, 2)) :]
     high = list(FREE)
     high[1] = dice.choice((5, 30, 1000))
-    more = dice.choice(((), ((512,),), ((513,), 100)))
+    more = dice.choice(((), ((512,),), ((513,), 100), ((), 0, True)))
     for call in (
         lambda k: surveyed(k, data, high, more),
         lambda k: parted(k, data),

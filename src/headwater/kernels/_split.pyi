@@ -21,6 +21,8 @@ class Survey:
     """Rows that were read."""
     kept: int
     """Of them those in the range."""
+    skipped: int
+    """Of them those of transactions behind the range."""
     begin: float
     end: float
     """Least and greatest timestamp of those; 0 without any."""
@@ -33,10 +35,12 @@ class Survey:
         system_max: int,
         sync_spaces: Sequence[int] = (),
         sample_step: int = 0,
+        skips: bool = False,
     ) -> None:
         """32 numbers each. `system_max`: rows of spaces up to this id are notable. `sync_spaces`: where rows do not say
         that they wait for a quorum (before 2.6.3), those of these spaces do, and what comes behind one that waits.
-        `sample_step`: bytes of rows from one sample to the next, 0 for none."""
+        `sample_step`: bytes of rows from one sample to the next, 0 for none. `skips`: transactions behind the range are
+        passed over, and what comes after them is looked at."""
     def walk(self, rows: bytes, offset: int) -> tuple[int, int]:
         """Read transactions from `offset` on. (Where it stopped, why): END at the end, BEYOND before the first
         transaction behind the range, WORD behind a ROLLBACK, PROMOTE or DEMOTE, which is the last notable row."""
@@ -46,7 +50,7 @@ class Survey:
     def take_samples(self) -> list[tuple[int, int]]:
         """(begin, end) of rows of other spaces, of the last `walk`."""
     def last(self) -> list[tuple[int, int]]:
-        """(replica id, greatest LSN in the range), by growing id."""
+        """(replica id, greatest LSN that was read and is not above the range), by growing id."""
     def spaces(self) -> dict[int, tuple[int, int]]:
         """Id → (rows, bytes) of the changes in the range."""
     def waiting(self) -> list[tuple[int, int, int, int, bool]]:

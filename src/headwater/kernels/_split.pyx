@@ -160,10 +160,11 @@ cdef class Survey:
     cdef uint64_t tx_row, tx_owner
     cdef int64_t tx_first, tx_last
     cdef bint tx_sync
-    cdef readonly uint64_t rows, kept
+    cdef bint skips
+    cdef readonly uint64_t rows, kept, skipped
     cdef readonly double begin, end
 
-    def __cinit__(self, low, high, until, system_max, sync_spaces=(), sample_step=0):
+    def __cinit__(self, low, high, until, system_max, sync_spaces=(), sample_step=0, skips=False):
         fill_lsns(low, self.low)
         fill_lsns(high, self.high)
         self.until = until
@@ -171,6 +172,7 @@ cdef class Survey:
         self.sync_spaces = frozenset(sync_spaces)
         self.is_old = bool(self.sync_spaces)
         self.step = sample_step
+        self.skips = skips
         self.since = sample_step
         self.notable = []
         self.samples = []
@@ -195,7 +197,11 @@ cdef class Survey:
             after = read_row(rows, p, end, &body, &h)
             if h.flags & FLAG_COMMIT:
                 if self.is_beyond(&h) or h.timestamp > self.until:
-                    return p - start, STOP_BEYOND
+                    if not self.skips:
+                        return p - start, STOP_BEYOND
+                    self.skip(1)
+                    p = after
+                    continue
                 self.tx_owner = 0
                 self.tx_sync = False
                 self.take(rows, p, after, body, &h)
@@ -209,6 +215,10 @@ cdef class Survey:
                 return p - start, STOP_WORD
         return end - start, STOP_END
 
+    cdef void skip(self, uint64_t count) noexcept:
+        self.rows += count
+        self.skipped += count
+
     cdef bint is_beyond(self, RowHead *h) noexcept:
         return h.replica_id != 0 and h.lsn > self.high[h.replica_id]
 
@@ -217,16 +227,21 @@ cdef class Survey:
         cdef bp at = p
         cdef bp after, body
         cdef RowHead h
+        cdef uint64_t count = 0
+        cdef bint beyond = False
         while True:
             if at >= end:
                 raise RowError("a transaction is not finished", p - data_of(rows), h.lsn, -1)
             at = read_row(rows, at, end, &body, &h)
-            if self.is_beyond(&h):
-                return p
+            count += 1
+            beyond |= self.is_beyond(&h)
             if h.flags & FLAG_COMMIT:
                 break
-        if h.timestamp > self.until:
-            return p
+        if beyond or h.timestamp > self.until:
+            if not self.skips:
+                return p
+            self.skip(count)
+            return at
         self.tx_owner = 0
         self.tx_sync = False
         while p < at:
@@ -244,10 +259,12 @@ cdef class Survey:
         cdef Slot *slot
         cdef bp start = data_of(rows)
         self.rows += 1
-        if h.lsn <= self.low[r] or h.lsn > self.high[r]:
+        if h.lsn > self.high[r]:
             return 0
         if h.lsn > self.reached[r]:
             self.reached[r] = h.lsn
+        if h.lsn <= self.low[r]:
+            return 0
         if r and self.tx_owner == 0:
             self.tx_owner = r
             self.tx_first = h.lsn

@@ -46,8 +46,10 @@ class Survey:
         system_max: int,
         sync_spaces: Sequence[int] = (),
         sample_step: int = 0,
+        skips: bool = False,
     ) -> None:
-        self.rows = self.kept = 0
+        self.rows = self.kept = self.skipped = 0
+        self._skips = skips
         self.begin = self.end = 0.0
         self._low, self._high, self._until = lsns(low), lsns(high), until
         self._system_max, self._sync_spaces = system_max, frozenset(sync_spaces)
@@ -64,8 +66,13 @@ class Survey:
         self._notable, self._samples = [], []
         while offset < len(rows):
             heads = self._transaction(rows, offset)
-            if heads is None:
-                return offset, _BEYOND
+            if self._is_beyond(heads):
+                if not self._skips:
+                    return offset, _BEYOND
+                self.rows += len(heads)
+                self.skipped += len(heads)
+                offset = heads[-1].end
+                continue
             first = self.rows
             has_word = False
             is_sync = False
@@ -78,19 +85,20 @@ class Survey:
                 return offset, _WORD
         return offset, _END
 
-    def _transaction(self, rows: bytes, offset: int) -> list[Head] | None:
-        """Its rows; None if it is beyond the range."""
+    def _transaction(self, rows: bytes, offset: int) -> list[Head]:
+        """Its rows."""
         heads: list[Head] = []
         at = offset
         while not heads or not heads[-1].is_last:
             if at >= len(rows):
                 raise RowError("a transaction is not finished", offset, heads[-1].lsn)
-            head = read_head(rows, at)
-            if head.replica_id and head.lsn > self._high[head.replica_id]:
-                return None
-            heads.append(head)
-            at = head.end
-        return None if heads[-1].timestamp > self._until else heads
+            heads.append(read_head(rows, at))
+            at = heads[-1].end
+        return heads
+
+    def _is_beyond(self, heads: Sequence[Head]) -> bool:
+        behind = any(head.replica_id and head.lsn > self._high[head.replica_id] for head in heads)
+        return behind or heads[-1].timestamp > self._until
 
     def _in_range(self, head: Head) -> bool:
         return self._low[head.replica_id] < head.lsn <= self._high[head.replica_id]
@@ -99,9 +107,11 @@ class Survey:
         """One row. Is it a word about the queue?"""
         number = self.rows
         self.rows += 1
-        if not self._in_range(head):
+        if head.lsn > self._high[head.replica_id]:
             return False
         self._reached[head.replica_id] = max(self._reached[head.replica_id], head.lsn)
+        if not self._in_range(head):
+            return False
         self.begin = head.timestamp if not self.kept else min(self.begin, head.timestamp)
         self.end = head.timestamp if not self.kept else max(self.end, head.timestamp)
         self.kept += 1
