@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from copy import deepcopy
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -410,6 +411,32 @@ def test_numbers_that_differ_cannot_be_shared_again() -> None:
         a.machine.kill()
         a.options["replica_ids"] = "remap"
         await a.start()
+
+    rs.run(test)
+
+
+def test_one_that_lost_nearly_everything_joins_anew() -> None:
+    """Also what it knew of its peers' numbers, without which their ballots tell nothing: they are asked first."""
+    rs = ReplicaSet()
+    a, b, c = (rs.peer(name, *"abc", **REMAP) for name in "abc")
+
+    async def test() -> None:
+        await a.start()
+        await a.stop()
+        platter = deepcopy(a.machine.platter)
+        await a.start()
+        await a.make_space()
+        await rs.together(b, c)
+        await a.put(1)
+        known = names(a, b, c)
+        before = await agree(rs, a, b, c)
+        await a.stop()
+        await b.put(2)
+        a.machine.platter = platter
+        await a.start()
+        assert a.box.membership.leader_uuid in (b.box.uuid, c.box.uuid), "the one that it joined"
+        after = await agree(rs, a, b, c, known=known)
+        assert (after["a"], after["b"]) == (before["a"], before.get("b", 0) + 1)
 
     rs.run(test)
 

@@ -52,6 +52,7 @@ def test_sets_keep_every_promise(first: int) -> None:
             "who could not get the rows was registered all the same, came to another master, and was given an id twice",
         ),
         (769, "a newcomer whose connection was lost amid the rows was not started again"),
+        (942, "with ids of its own, one that had lost its peers' numbers could not tell that it came too late"),
         (855, "a reader was told that a space is not there which a power cut had taken, as wal_mode write may"),
         (383, "an operator made a ring before all had the rows that only the first one keeps"),
     ],

@@ -19,6 +19,7 @@ from headwater.box.readonly import ReadOnly
 from headwater.errors import BoxError, Er, er
 from headwater.replication.applier import Applier
 from headwater.replication.bootstrap import Candidate, choose, named_leader, rejoin_from, supervised_leader
+from headwater.replication.border import look
 from headwater.replication.host import Host as ReplicationHost
 from headwater.replication.replicaset import Replicaset
 from headwater.replication.states import ApplierState, Mission
@@ -250,6 +251,10 @@ class Membership:
         node = self._node
         local = node.prepared
         await self.upstreams.connect(node.options.upstreams, is_new=False)
+        for each in self.upstreams.candidates():
+            applier = self.upstreams.applier_of(each.uuid)
+            if applier is not None and each.uuid != node.uuid:
+                await look(node, applier)
         said = False
         while (master := self._to_rejoin(local)) is not None:
             self.leader_uuid = master.uuid

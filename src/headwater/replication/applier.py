@@ -33,10 +33,6 @@ from headwater.world import Event, Task
 
 log = logging.getLogger("headwater.replication")
 
-SILENCE = 4
-"""So many times `replication_timeout` without a sign of life, and a connection is given up
-(replication_disconnect_timeout)."""
-
 _S = ApplierState
 T = TypeVar("T")
 
@@ -268,7 +264,7 @@ class Applier:
 
     @property
     def _patience(self) -> float:
-        return SILENCE * self._host.options.replication_timeout
+        return login.SILENCE * self._host.options.replication_timeout
 
     # ---- connecting -----------------------------------------------------------------------------------
 

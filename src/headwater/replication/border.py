@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from headwater.errors import Er, er
+from headwater.errors import BoxError, Er, er
 from headwater.kernels import frame_end, mp_next
+from headwater.replication import login
 from headwater.replication.channel import Channel, ChannelClosed
 from headwater.replication.ids import MODE, OURS, ReplicaIds
 from headwater.replication.remap import UnknownSource, Way, members
@@ -90,12 +91,7 @@ class Upstream(Border):
     async def open(self, channel: Channel) -> None:
         """Protocol of cluster update (seed 004): the extra phase before SUBSCRIBE. A master that remaps, too, also
         says who had an id there before it was expelled."""
-        found = dict(members(await _select(channel, system.CLUSTER, [])))
-        is_member = self._own in found.values()
-        is_all = Feature.REPLICA_IDS in self._features
-        if is_all:
-            found |= dict(await ids_of(channel))
-        self._ids.downloaded(self._peer, sorted(found.items()), is_all=is_all)
+        is_member = await _download(self._ids, self._own, self._peer, channel, self._features)
         self._rows = self._ids.stream(self._peer, Way.IN)
         self._rows.past = (self._own, self._seen) if is_member else None
         for replica_id in sorted(self._rows.skips):
@@ -218,6 +214,39 @@ async def inherit(host: Host, channel: Channel, features: frozenset[int]) -> Non
     they are, and we go on with its numbering."""
     if host.ids is not None and Feature.REPLICA_IDS in features:
         host.ids.inherit(await ids_of(channel))
+
+
+async def look(host: Host, applier: Applier) -> None:
+    """How a peer counts, before anything is asked of it: its ballot, in our ids, tells whether we came too late. Over a
+    connection of its own. What goes wrong is not told: it will again when the peer is followed."""
+    ids = host.ids
+    if ids is None:
+        return
+    patience = login.SILENCE * host.options.replication_timeout
+    connection: login.Connection | None = None
+    try:
+        connection = await login.connect(host.world, applier.uri, patience)
+        async with host.world.tasks.timeout(patience):
+            await login.identify(connection, remaps=True)
+            if applier.uri.login:
+                await login.log_in(connection, applier.uri)
+            await _download(ids, host.uuid, connection.greeting.uuid, connection.channel, connection.features)
+    except (BoxError, OSError) as error:
+        log.debug("%s does not say how it counts: %s", applier.uri, error)
+    finally:
+        if connection is not None:
+            connection.channel.abort("it is known how it counts")
+
+
+async def _download(ids: ReplicaIds, own: UUID, peer: UUID, channel: Channel, features: frozenset[int]) -> bool:
+    """What the peer calls whom. Are we a member there?"""
+    found = dict(members(await _select(channel, system.CLUSTER, [])))
+    is_member = own in found.values()
+    is_all = Feature.REPLICA_IDS in features
+    if is_all:
+        found |= dict(await ids_of(channel))
+    ids.downloaded(peer, sorted(found.items()), is_all=is_all)
+    return is_member
 
 
 async def ids_of(channel: Channel) -> list[tuple[int, UUID]]:

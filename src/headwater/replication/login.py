@@ -29,6 +29,9 @@ from headwater.world import World
 log = logging.getLogger("headwater.replication")
 
 BALLOT_KEY = "internal.ballot"
+SILENCE = 4
+"""So many times `replication_timeout` without a sign of life, and a connection is given up
+(replication_disconnect_timeout)."""
 
 
 @dataclass(slots=True)

@@ -105,6 +105,8 @@ class Work:
         self._world = world
         self._dice = dice
         self._plan = plan
+        # A power cut may take the definition of a space, too, until it is back from the peers.
+        self._not_done = NOT_DONE | ({Er.NO_SUCH_SPACE} if any(node.may_lose for node in plan.nodes) else set())
         self._ledgers = ledgers
         self._running = 0
         self._ended = world.tasks.event()
@@ -197,7 +199,7 @@ class Work:
         if reply.code == 0:
             self._ledgers.done += 1
             return True
-        if reply.code not in NOT_DONE:
+        if reply.code not in self._not_done:
             raise Violation(f"liveness: {what} was told {reply.code}: {reply.message}")
         self._ledgers.refused += 1
         return False
