@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "diff": "do two nodes, snapshots or directories hold the same data",
         "verify": "check every checksum, chain and row of a data directory",
         "sim": "run a node in the simulator, from a seed",
+        "lake": "changes of a replica set in Delta tables: sync, status, query, …",
         "demo": "three nodes on loopback with a sample space, as `make run` starts them",
     }
 )

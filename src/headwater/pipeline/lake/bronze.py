@@ -8,7 +8,7 @@ here, which everybody reads; `request` holds the body of each row as it stands, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,8 @@ class Written:
     batch: int
     rows: int
     bytes: int
+    newest: str | None
+    """Time of its newest change, ISO 8601."""
 
 
 class Bronze:
@@ -130,7 +132,10 @@ class Bronze:
         if not files:
             return None
         written = Written(
-            self._charter.base + batch_id, sum(file.rows for file in files), sum(file.size for file in files)
+            self._charter.base + batch_id,
+            sum(file.rows for file in files),
+            sum(file.size for file in files),
+            max((file.high["ts"] for file in files if "ts" in file.high), default=None),
         )
         facts = {
             "headwater.batch": written.batch,
@@ -176,7 +181,11 @@ class ChangeLog:
     @property
     def last(self) -> int:
         """Number of the last batch, -1 without one."""
-        return -1 if self._table is None else max((_high(file) for file in files_of(self._table)), default=-1)
+        return max((file.high for file in self._files()), default=-1)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self._files())
 
     def reload(self) -> None:
         if self._table is None:
@@ -188,36 +197,50 @@ class ChangeLog:
         """The batches behind this one: as many as come to about so many rows, one at least."""
         if self._table is None:
             return None
-        files = sorted((file for file in files_of(self._table) if _high(file) > batch), key=_low)
+        files = sorted((each for each in self._files() if each.high > batch), key=lambda each: each.low)
         if not files:
             return None
-        last = self._until(files, batch, rows_max)
-        parts = []
-        for file in files:
-            if _low(file) <= last:
-                rows = pq.read_table(self._path / file.path, columns=WANTED)
-                wanted = pc.and_(pc.greater(rows["_batch"], batch), pc.less_equal(rows["_batch"], last))
-                parts.append(rows if _low(file) > batch and _high(file) <= last else rows.filter(wanted))
+        last = _until(files, batch, rows_max)
+        parts = [self._read(each, batch, last) for each in files if each.low <= last]
         return Unit(last, _in_order(pa.concat_tables(parts)))
 
-    def _until(self, files: list[File], batch: int, rows_max: int) -> int:
-        """The last batch of the unit. A file that holds several counts with all of its rows."""
-        last, rows = -1, 0
-        for file in files:
-            first = max(_low(file), batch + 1)
-            if last >= 0 and first > last and rows >= rows_max:
-                break
-            last = max(last, _high(file))
-            rows += file.rows
-        return last
+    def _files(self) -> list[_Batches]:
+        """Whoever wrote it: statistics are not promised."""
+        found = files_of(self._table) if self._table is not None else []
+        return [_Batches(file.path, file.rows, *self._limits(file)) for file in found]
+
+    def _limits(self, file: File) -> tuple[int, int]:
+        if "_batch" in file.low and "_batch" in file.high:
+            return int(file.low["_batch"]), int(file.high["_batch"])
+        limits = pc.min_max(pq.read_table(self._path / file.path, columns=["_batch"])["_batch"]).as_py()
+        return limits["min"], limits["max"]
+
+    def _read(self, file: _Batches, batch: int, last: int) -> pa.Table:
+        rows = pq.read_table(self._path / file.path, columns=WANTED)
+        if file.low > batch and file.high <= last:
+            return rows
+        return rows.filter(pc.and_(pc.greater(rows["_batch"], batch), pc.less_equal(rows["_batch"], last)))
 
 
-def _low(file: File) -> int:
-    return int(file.low.get("_batch", 0))
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """A file, and the first and last batch in it."""
+
+    path: str
+    rows: int
+    low: int
+    high: int
 
 
-def _high(file: File) -> int:
-    return int(file.high.get("_batch", 0))
+def _until(files: Sequence[_Batches], batch: int, rows_max: int) -> int:
+    """The last batch of the unit. A file that holds several counts with all of its rows."""
+    last, rows = -1, 0
+    for file in files:
+        if last >= 0 and max(file.low, batch + 1) > last and rows >= rows_max:
+            break
+        last = max(last, file.high)
+        rows += file.rows
+    return last
 
 
 def _in_order(rows: pa.Table) -> pa.Table:

@@ -17,11 +17,12 @@ import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from headwater.pipeline.errors import NotThere, PipelineError
@@ -127,16 +128,38 @@ class Lake:
         self.own.mkdir(parents=True, exist_ok=True)
         path = self.own / "lock"
         with path.open("a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _take(file):
                 file.seek(0)
                 who = file.read().strip() or "another process"
-                raise LakeBusy(f"{self}: {who} writes into it. One sync at a time; end that one first.") from None
+                raise LakeBusy(f"{self}: {who} writes into it. One sync at a time; end that one first.")
             file.truncate(0)
             file.write(f"process {os.getpid()}")
             file.flush()
             yield
+
+    @property
+    def is_written(self) -> bool:
+        """Does somebody hold the lock?"""
+        try:
+            with (self.own / "lock").open("r", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _take(file: IO[str]) -> bool:
+    """Somebody who only looks whether it is taken has it for a moment."""
+    for pause in (0.05, 0.2, 0.0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def set_name(replicaset: str) -> str:

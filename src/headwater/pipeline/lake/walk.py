@@ -232,7 +232,6 @@ class Walk:
         self.state.tables[facts.id] = table = TableFacts(self._place(facts.name), facts.name, birth)
         if self._number(table) < row["_batch"]:
             self.outcome.pending[facts.id] = Pending(cleared=True)
-        self._tell(row, facts, "created", facts.ddl())
 
     def _dropped(self, facts: SpaceFacts, row: Mapping[str, Any]) -> None:
         table = self.state.tables.pop(facts.id, None)
@@ -248,10 +247,14 @@ class Walk:
         if before.name != after.name:
             table.space = after.name
             self._tell(row, after, "renamed", f"{before.name} → {after.name}")
+        new = self.rule(after.id)
+        if rule is None:
+            if new is not None:
+                self._tell(row, after, "created", after.ddl())
+            return
         if before.fields != after.fields:
             self._tell(row, after, "format", f"{before.ddl()} → {after.ddl()}")
-        new = self.rule(after.id)
-        if rule is None or (new is not None and _same_key(before, after)):
+        if new is not None and _same_key(before, after):
             return
         if new is None:
             # Without a primary index there are no rows: with it they went.
