@@ -164,12 +164,12 @@ def tuples_of(
     columns: Sequence[PackColumn],
     rows: int,
     first_row: int,
-    sources: Sequence[pa.Array | None],
+    sources: Sequence[tuple[str, pa.Array] | None],
     partition: int,
     *,
     tagged: bool = False,
 ) -> Tuples:
-    """`sources`: the array of each column, for the words of an error; None for those that the kernel writes nil for."""
+    """`sources`: name and values of the column that each is made of, for the words of an error."""
     try:
         offsets, data = pack_tuples(columns, 0, rows, tagged)
     except PackError as error:
@@ -178,14 +178,16 @@ def tuples_of(
 
 
 def _unfit(
-    error: PackError, first_row: int, sources: Sequence[pa.Array | None], partition: int
+    error: PackError, first_row: int, sources: Sequence[tuple[str, pa.Array] | None], partition: int
 ) -> ValueUnfit | OptionError:
     if error.row < 0:
         return OptionError(f"Rows cannot be written: {error.reason}.")
     where = f"Row {first_row + error.row} of partition {partition}"
     source = sources[error.column] if 0 <= error.column < len(sources) else None
-    value = "" if source is None else f"; the value is {_shown(source, error.row)}"
-    return ValueUnfit(f"{where}: {error.reason}{value}. Nothing of this batch of rows was written.")
+    if source is None:
+        return ValueUnfit(f"{where}: {error.reason}.")
+    name, array = source
+    return ValueUnfit(f"{where}, column '{name}', {error.reason}. The value is {_shown(array, error.row)}.")
 
 
 def _shown(array: pa.Array, row: int) -> str:

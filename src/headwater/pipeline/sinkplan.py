@@ -112,17 +112,19 @@ class SinkPlan:
     def tuples(self, batch: pa.RecordBatch, first_row: int, partition: int) -> Tuples:
         """ValueUnfit for a value that does not fit; it names row, column and field."""
         self._refuse_rescued(batch, first_row, partition)
-        sources = [None if column is None else batch.column(column) for column in self.columns]
+        names = batch.schema.names
+        sources = [None if column is None else (names[column], batch.column(column)) for column in self.columns]
         rows = batch.num_rows
         packed = [
             PackColumn(name, kind, Form.NULL, 0, rows, 0, None, [], [])
             if source is None
-            else pack_column(name, kind, source)
+            else pack_column(name, kind, source[1])
             for name, kind, source in zip(self.names, self.kinds, sources, strict=True)
         ]
         if self.ops_column is not None:
-            sources.append(batch.column(self.ops_column))
-            packed.append(_ops_column(sources[-1]))
+            array = batch.column(self.ops_column)
+            sources.append((names[self.ops_column], array))
+            packed.append(_ops_column(array))
         made = tuples_of(packed, rows, first_row, sources, partition, tagged=self.tagged)
         if self.op_column is not None:
             made.types = self._types(batch.column(self.op_column), first_row, partition)
