@@ -82,7 +82,7 @@ class Blocks:
         at = self.end
         rows = self._quick(at, end)
         if rows is None:
-            rows = self._slow(at)
+            rows = self._slow(at, end)
         if rows is not None:
             self._last_rows = rows
         return rows
@@ -145,7 +145,7 @@ class Blocks:
         self.offset, self.end, self.passed_damage = at, at + size, False
         return rows
 
-    def _slow(self, at: int) -> bytes | None:
+    def _slow(self, at: int, end: int) -> bytes | None:
         reader = self._reader
         reader.position = at
         skipped = len(reader.skipped)
@@ -159,6 +159,10 @@ class Blocks:
         if block is None:
             self.end = self.source.size()
             self.passed_damage = self.passed_damage or reader.damage is not None
+            return None
+        if block.offset >= end:
+            # Behind damage that reaches over the border: it belongs to who reads from there.
+            self.end = block.offset
             return None
         self.offset, self.end = block.offset, block.end
         return block.rows

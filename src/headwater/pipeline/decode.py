@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from headwater.errors import HeadwaterError
-from headwater.kernels import frame_end
 from headwater.kernels.columns import Columns, Kind, RowError, Source, Utf8
 from headwater.pipeline.dictionary import WATCHED, Dictionary, SpaceFacts
 from headwater.pipeline.errors import SchemaChanged, SourceDamaged, ValueUnfit
@@ -210,25 +209,30 @@ class Decoder:
 
     # ---- rows
 
-    def feed(self, rows: bytes, *, to_commit: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows as files hold them, one after another. `to_commit`: not beyond the end of the transaction."""
+    def feed(self, rows: bytes, *, to_commit: bool = False, framed: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows as files hold them, one after another. `to_commit`: not beyond the end of the transaction. `framed`:
+        whole packets of the wire."""
         at = 0
         passing = False
         while at < len(rows):
-            at = self._decode(rows, at, passing, to_commit)
+            before = at
+            at = self._decode(rows, at, passing, to_commit, framed)
             passing = self._columns.watched
             if passing:
-                yield from self._move(rows, at)
+                yield from self._move(rows, read_uint(rows, at)[1] if framed else at)
             elif self._unfit is not None and self._columns.rows:
                 self._refuse(at)
             elif to_commit and not self._columns.open:
                 return
-            elif at < len(rows):
-                yield self._take()
+            elif self._columns.rows:
+                if at < len(rows):
+                    yield self._take()
+            elif at == before:
+                raise ValueError("the last packet is not whole")
 
     def feed_packets(self, data: bytes) -> Iterator[pa.RecordBatch]:
         """Rows framed for the wire: whole packets."""
-        return self.feed(unframe(data))
+        return self.feed(data, framed=True)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """What is gathered, if there is anything."""
@@ -237,9 +241,9 @@ class Decoder:
 
     finish = flush
 
-    def _decode(self, rows: bytes, at: int, passing: bool, to_commit: bool) -> int:
+    def _decode(self, rows: bytes, at: int, passing: bool, to_commit: bool, framed: bool) -> int:
         try:
-            return self._columns.decode(rows, at, passing, to_commit)
+            return self._columns.decode(rows, at, passing, to_commit, framed)
         except RowError as error:
             raise self._told(error) from None
 
@@ -358,16 +362,3 @@ def _remedy(type: spark.DataType) -> str:
 
 def _unknown(name: str) -> SpaceFacts:
     return SpaceFacts(-1, name, (), (), "memtx", False, 0, False, False, ())
-
-
-def unframe(data: bytes) -> bytes:
-    """Whole packets without their lengths."""
-    pieces = []
-    at, size = 0, len(data)
-    while at < size:
-        end = frame_end(data, at, size)
-        if not end:
-            raise ValueError("the last packet is not whole")
-        pieces.append(data[read_uint(data, at)[1] : end])
-        at = end
-    return b"".join(pieces)

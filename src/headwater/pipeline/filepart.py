@@ -56,7 +56,11 @@ class PartReader:
         blocks.seek(part.begin)
         for rows in blocks.read(part.end):
             yield from self._feed(rows)
-        while decoder.open and not blocks.passed_damage and (more := blocks.next(self._part.size)) is not None:
+        while decoder.open and not blocks.passed_damage:
+            more = blocks.next(self._part.size)
+            if more is None or blocks.passed_damage:
+                # Damage ends a transaction: what comes behind it is the next part's.
+                break
             yield from self._feed(more, to_commit=True)
         yield from decoder.flush()
         if blocks.end >= self._part.size:

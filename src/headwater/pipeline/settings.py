@@ -23,6 +23,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_SECONDS_SINCE = re.compile(r"-?\d+(\.\d*)?")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SUGGEST = 0.75
 """So alike must an unknown name be to a known one to be taken for a slip. Others may be Spark's own."""
@@ -200,10 +201,8 @@ def parse_vclock(name: str, value: str) -> VClock:
 
 def parse_moment(name: str, value: str) -> float:
     text = value.strip()
-    try:
+    if _SECONDS_SINCE.fullmatch(text):
         return float(text)
-    except ValueError:
-        pass
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

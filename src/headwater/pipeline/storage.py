@@ -37,12 +37,12 @@ class Found:
 
     @property
     def directory(self) -> str:
-        inner, chain, rest = self.path.partition("::")
-        return inner.rpartition("/")[0] + chain + rest
+        protocol, inner, chain = _address_parts(self.path)
+        return f"{protocol}{inner.rpartition('/')[0]}{chain}"
 
     @property
     def name(self) -> str:
-        return self.path.partition("::")[0].rpartition("/")[2]
+        return _address_parts(self.path)[1].rpartition("/")[2]
 
 
 class Source(Protocol):
@@ -245,6 +245,14 @@ def _address(path: str, name: str) -> str:
     protocol = cast("re.Match[str]", _URL.match(path))[1]
     _, chain, rest = path.partition("::")
     return f"{protocol}://{name}{chain}{rest}"
+
+
+def _address_parts(path: str) -> tuple[str, str, str]:
+    """`zip://`, `a/b.xlog`, `::file:///c.zip`; a bare path is only the second."""
+    found = _URL.match(path)
+    begin = found.end() if found is not None else 0
+    inner, chain, rest = path[begin:].partition("::") if found is not None else (path, "", "")
+    return path[:begin], inner, chain + rest
 
 
 def _braces(pattern: str) -> Iterator[str]:
