@@ -21,6 +21,8 @@ def pack(value: Any) -> bytes:
         return b"\xd8\x02" + value.bytes
     if isinstance(value, list | tuple):
         return array_header(len(value)) + b"".join(pack(item) for item in value)
+    if isinstance(value, dict):
+        return map_header(len(value)) + b"".join(pack(key) + pack(item) for key, item in value.items())
     out = msgpack.packb(value)
     assert isinstance(out, bytes)
     return out
@@ -35,7 +37,15 @@ class Raw(bytes):
 
 
 def array_header(count: int) -> bytes:
-    return bytes([0x90 | count]) if count < 16 else b"\xdc" + struct.pack(">H", count)
+    return bytes([0x90 | count]) if count < 16 else _wide(0xDC, count)
+
+
+def map_header(count: int) -> bytes:
+    return bytes([0x80 | count]) if count < 16 else _wide(0xDE, count)
+
+
+def _wide(code: int, count: int) -> bytes:
+    return bytes([code]) + struct.pack(">H", count) if count < 65536 else bytes([code + 1]) + struct.pack(">I", count)
 
 
 def float32(value: float) -> Raw:

@@ -38,6 +38,8 @@ class Source(IntEnum):
     """A field of the tuple, or of the key where there is no tuple; which one, `set_fields` says."""
     RESCUED = 18
     """What FIELD columns had no place for, as an object of names and values."""
+    INDEX_BASE = 19
+    """Number of the first field in the operations of an UPDATE or UPSERT. Absent means 0, and is null."""
 
 
 class Kind(IntEnum):
@@ -102,6 +104,7 @@ KINDS: Mapping[Source, frozenset[Kind]] = MappingProxyType(
         Source.REQUEST: frozenset((Kind.BINARY,)),
         Source.FIELD: frozenset(Kind),
         Source.RESCUED: frozenset((Kind.VARIANT,)),
+        Source.INDEX_BASE: frozenset((Kind.INT32,)),
     }
 )
 """What a source can be shown as. Where both are, BINARY is the MessagePack as it stands."""

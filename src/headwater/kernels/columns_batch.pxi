@@ -21,6 +21,7 @@ cdef enum:
     S_REQUEST = 16
     S_FIELD = 17
     S_RESCUED = 18
+    S_INDEX_BASE = 19
 
 cdef int64_t OFFSET_MAX = 0x7FFFFFFF
 
@@ -75,7 +76,7 @@ cdef class Columns:
             self.make_column(&self.cols[at], columns[at])
             if self.cols[at].source == S_RESCUED:
                 self.rescued = <int> at
-            self.has_fields = self.has_fields or self.cols[at].source >= S_FIELD
+            self.has_fields = self.has_fields or S_FIELD <= self.cols[at].source <= S_RESCUED
         self.names = {int(code): name.encode() for code, name in names.items()}
         self.last_type = <uint64_t> 1 << 63
         self.writer = Variants()
@@ -249,7 +250,7 @@ cdef class Columns:
             self.add_fields(b, facts)
         for at in range(self.count):
             c = &self.cols[at]
-            if c.source < S_FIELD:
+            if c.source < S_FIELD or c.source > S_RESCUED:
                 self.add_source(c, h, b, body, body_end, facts)
             held += c.heap.size + c.heap2.size
             if c.heap.size > <size_t> OFFSET_MAX or c.heap2.size > <size_t> OFFSET_MAX:
@@ -320,6 +321,12 @@ cdef class Columns:
             return 0
         if c.source == S_INDEX_ID:
             (<int32_t *> c.fixed)[row] = <int32_t> b.index_id
+            return 0
+        if c.source == S_INDEX_BASE:
+            if b.index_base < 0:
+                put_null(c, row)
+            else:
+                (<int32_t *> c.fixed)[row] = <int32_t> b.index_base
             return 0
         if c.source == S_KEY:
             if b.key == NULL:

@@ -47,6 +47,8 @@ def plain_rows(data, Py_ssize_t offset, Py_ssize_t end, Py_ssize_t limit):
     cdef bint packed
     cdef uint64_t length
     cdef uint32_t crc
+    if limit < 1:
+        raise ValueError(f"limit {limit} is not positive")
     memset(&out, 0, sizeof(Buf))
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:

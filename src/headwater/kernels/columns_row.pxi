@@ -34,6 +34,7 @@ cdef struct RowBody:
     bp old
     bp new
     int64_t space_id     # -1 if it is not there
+    int64_t index_base   # the same
     uint64_t index_id
 
 
@@ -89,7 +90,7 @@ cdef inline bint row_body(bp p, uint64_t row_type, RowBody *b) noexcept nogil:
     cdef uint64_t key
     cdef uint8_t type
     memset(b, 0, sizeof(RowBody))
-    b.space_id = -1
+    b.space_id = b.index_base = -1
     if TYPE_OF[p[0]] != MP_MAP:
         return False
     p = load_count(p, &count)
@@ -107,6 +108,10 @@ cdef inline bint row_body(bp p, uint64_t row_type, RowBody *b) noexcept nogil:
             if type != MP_UINT:
                 return False
             b.index_id = load_uint(p) & <uint64_t> 0xFFFFFFFF
+        elif key == 0x15:
+            if type != MP_UINT:
+                return False
+            b.index_base = <int64_t> (load_uint(p) & <uint64_t> 0xFFFFFFFF)
         elif key == 0x20 or key == 0x21 or key == 0x28 or key == 0x2C or key == 0x2D:
             if type != MP_ARRAY:
                 return False

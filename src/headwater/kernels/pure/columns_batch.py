@@ -45,7 +45,7 @@ class Columns:
             raise ValueError("a batch has at least one row and one byte, and less than 2^31 rows")
         check_columns(columns)
         self._columns = [Column(*column) for column in columns]
-        self._parts = [column for column in self._columns if column.source < Source.FIELD]
+        self._parts = [column for column in self._columns if column.source not in (Source.FIELD, Source.RESCUED)]
         self._fields = [column for column in self._columns if column.source == Source.FIELD]
         self._rescued = next((column for column in self._columns if column.source == Source.RESCUED), None)
         self._names = {int(code): name.encode() for code, name in names.items()}
@@ -233,6 +233,8 @@ class Columns:
             column.add_null() if body.space_id < 0 else column.add(body.space_id.to_bytes(4, "little"))
         elif column.source == Source.INDEX_ID:
             column.add(body.index_id.to_bytes(4, "little"))
+        elif column.source == Source.INDEX_BASE:
+            column.add_null() if body.index_base < 0 else column.add(body.index_base.to_bytes(4, "little"))
         elif column.source == Source.KEY and body.key < 0:
             self._add_key(column, data, change)
         else:

@@ -18,7 +18,7 @@ COMMIT = 1
 _U32, _U64 = (1 << 32) - 1, (1 << 64) - 1
 _TYPE, _REPLICA_ID, _LSN, _TIMESTAMP, _GROUP_ID, _TSN, _FLAGS = 0, 2, 3, 4, 7, 8, 9
 _NUMBERS = frozenset((0, 1, 2, 3, 5, 7, 8, 9, 10, 11))
-_SPACE, _INDEX, _KEY, _TUPLE, _OPS, _OLD, _NEW = 0x10, 0x11, 0x20, 0x21, 0x28, 0x2C, 0x2D
+_SPACE, _INDEX, _BASE, _KEY, _TUPLE, _OPS, _OLD, _NEW = 0x10, 0x11, 0x15, 0x20, 0x21, 0x28, 0x2C, 0x2D
 _DOUBLE = struct.Struct(">d")
 
 
@@ -50,6 +50,7 @@ class Body(NamedTuple):
     new: int
     space_id: int
     index_id: int
+    index_base: int
 
 
 class Found(NamedTuple):
@@ -105,7 +106,7 @@ def read_body(data: bytes, at: int, row_type: int) -> Body | None:
         return None
     count, at = mp.container(data, at)
     found = dict.fromkeys((_KEY, _TUPLE, _OPS, _OLD, _NEW), -1)
-    numbers = {_SPACE: -1, _INDEX: 0}
+    numbers = {_SPACE: -1, _INDEX: 0, _BASE: -1}
     for _ in range(count):
         if mp.TYPE_OF[data[at]] != mp.UINT:
             return None
@@ -124,7 +125,8 @@ def read_body(data: bytes, at: int, row_type: int) -> Body | None:
     if row_type == UPDATE:
         # Its operations have the key that a tuple has elsewhere.
         found[_OPS], found[_TUPLE] = found[_TUPLE], -1
-    return Body(found[_KEY], found[_TUPLE], found[_OPS], found[_OLD], found[_NEW], numbers[_SPACE], numbers[_INDEX])
+    places = (found[name] for name in (_KEY, _TUPLE, _OPS, _OLD, _NEW))
+    return Body(*places, *(numbers[name] for name in (_SPACE, _INDEX, _BASE)))
 
 
 def check_range(data: bytes, offset: int, end: int) -> None:
