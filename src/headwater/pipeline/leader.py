@@ -57,7 +57,7 @@ class Seeker:
         """`patience`: seconds until it is given up."""
         self.members = members
         self.patience = patience
-        self._said: dict[Host, str] = {}
+        self._said: dict[str, str] = {}
         """Why not."""
 
     def leader(self, avoid: str = "") -> Pipe:
@@ -100,14 +100,14 @@ class Seeker:
         try:
             return Pipe(host.uri(), self.members.connect_timeout)
         except ConnectionFailed as error:
-            self._said[host] = str(error)
+            self._said[str(host)] = str(error)
         except BoxError as error:
             if error.code in _OF_THE_USER:
                 raise PipelineError(
                     f"{host} refuses the login of '{host.username or 'guest'}': {error}. The options 'username' and "
                     "'password' (or passwordEnv, passwordFile) say who asks."
                 ) from None
-            self._said[host] = str(error)
+            self._said[str(host)] = str(error)
         return None
 
     def _takes_writes(self, host: Host, pipe: Pipe) -> bool:
@@ -129,12 +129,12 @@ class Seeker:
 
     def _keep(self, host: Host, pipe: Pipe, why: str) -> bool:
         if why:
-            self._said[host] = why
+            self._said[str(host)] = why
             pipe.close()
             return False
         pipe.set_timeout(self.members.request_timeout)
         return True
 
     def _words(self, what: str, remedy: str) -> str:
-        said = "; ".join(f"{host}: {self._said.get(host, 'not asked')}" for host in self.members)
+        said = "; ".join(f"{host}: {self._said.get(str(host), 'not asked')}" for host in self.members)
         return f"No member of the replica set {self.members} {what} ({said}), for {self.patience:g} s. {remedy}"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from headwater.client import ConnectionFailed
 from headwater.client.pipe import Pipe
-from headwater.errors import BoxError, HeadwaterError
+from headwater.errors import BoxError, Er, HeadwaterError
 from headwater.pipeline.errors import DataLost
 from headwater.pipeline.leader import is_elsewhere, is_passing
 from headwater.pipeline.sinkjob import Job
@@ -64,11 +64,13 @@ def _commit(job: Job, messages: Sequence[SinkMessage], pipe: Pipe) -> None:
     if progress is None:
         _check_vclocks(job, messages, pipe)
         return
-    rows = progress.read_all(pipe, job.app)
+    rows = _rows(job, messages, progress, pipe)
     whole = rows.get(WHOLE)
     if whole is not None and whole.batch >= job.batch and whole.is_done:
         return
-    if job.run and (whole is None or whole.run != job.run):
+    if job.run and whole is None:
+        raise _lost(job, messages, pipe)
+    if job.run and whole is not None and whole.run != job.run:
         raise Superseded(f"The write '{job.app}' was begun anew while this run of it was at work; this one ends here.")
     if any(message.is_transactional for message in messages):
         _check_rows(job, messages, rows, pipe)
@@ -91,23 +93,33 @@ def _progress(job: Job, messages: Sequence[SinkMessage], pipe: Pipe) -> Progress
     return ProgressSpace.open(pipe, messages[0].engine)
 
 
+def _rows(job: Job, messages: Sequence[SinkMessage], progress: ProgressSpace, pipe: Pipe) -> dict[int, ProgressRow]:
+    try:
+        return progress.read_all(pipe, job.app)
+    except BoxError as error:
+        if error.code != Er.NO_SUCH_SPACE:
+            raise
+        raise _lost(job, messages, pipe) from None
+
+
 def _check_rows(job: Job, messages: Sequence[SinkMessage], rows: dict[int, ProgressRow], pipe: Pipe) -> None:
     for message in messages:
         row = rows.get(message.partition)
         if not message.rows:
             continue
         if row is None or (row.batch, row.rows, row.digest) != (job.batch, message.rows, message.digest):
-            raise _lost(job, message, pipe)
+            raise _lost(job, [message], pipe)
 
 
 def _check_vclocks(job: Job, messages: Sequence[SinkMessage], pipe: Pipe) -> None:
     has = pipe.ballot().vclock
     for message in messages:
         if not covers(has, message.vclock):
-            raise _lost(job, message, pipe)
+            raise _lost(job, [message], pipe)
 
 
-def _lost(job: Job, message: SinkMessage, pipe: Pipe) -> DataLost:
+def _lost(job: Job, messages: Sequence[SinkMessage], pipe: Pipe) -> DataLost:
+    message = max(messages, key=lambda message: message.rows)
     return DataLost(
         f"{pipe.uri}, which takes the writes now, has not got all {message.rows} rows of partition {message.partition} "
         f"of this write into space '{job.options.space}', which another server had acknowledged: it was replaced "

@@ -93,6 +93,7 @@ def _announce(job: Job, target: Target, pipe: Pipe, *, overwrite: bool) -> bool:
     progress = target.progress
     if progress is None:
         return True
+    progress.clear_away(pipe, _DRAWN)
     rows = progress.read_all(pipe, job.app)
     whole = rows.get(WHOLE)
     if whole is not None and whole.batch >= job.batch and (whole.is_done or whole.batch > job.batch):

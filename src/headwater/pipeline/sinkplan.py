@@ -210,7 +210,8 @@ class _Matched:
     def _take(self, field: int, column: int, name: str) -> None:
         if field in self.column_of:
             twin = self._schema.names[self.column_of[field]]
-            raise OptionError(f"The columns '{twin}' and '{name}' are both meant for the field '{name}'; drop one.")
+            meant = self._space.fields[field].name
+            raise OptionError(f"The columns '{twin}' and '{name}' are both meant for the field '{meant}'; drop one.")
         self.column_of[field] = column
 
     def _without_field(self, column: int, name: str) -> None:

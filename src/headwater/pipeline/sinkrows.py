@@ -21,6 +21,7 @@ from headwater.errors import BoxError, Er
 from headwater.pipeline import ddl
 from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
 from headwater.pipeline.errors import PipelineError
+from headwater.typing import IteratorType
 from headwater.wire.constants import Type
 from headwater.wire.msgpack import pack, unpack
 
@@ -28,6 +29,8 @@ __all__ = ["WHOLE", "ProgressRow", "ProgressSpace"]
 
 WHOLE = -1
 """Partition of the row that speaks of the batch."""
+_CLEARED_AFTER_SECONDS = 7 * 86400
+_CLEARED_MAX = 1000
 _FIELDS = (
     FieldFacts("app", "string", nullable=False),
     FieldFacts("part", "integer", nullable=False),
@@ -114,8 +117,8 @@ class ProgressSpace:
     def _advice(pipe: Pipe, name: str, error: BoxError) -> str:
         user = pipe.uri.login or "guest"
         return (
-            f"The sink keeps its progress in the space '{name}' at {pipe.uri}, which does not exist, and the user "
-            f"'{user}' may not make it: {error}. Make it once as admin (docs/spark.md has the lines), and "
+            f"The sink keeps its progress in the space '{name}' at {pipe.uri}, which the user '{user}' "
+            f"does not see and may not make: {error}. Make it once as admin (docs/spark.md has the lines), and "
             f"box.schema.user.grant('{user}', 'read,write', 'space', '{name}'). Without it there is transactions=off, "
             "for replace and delete."
         )
@@ -151,6 +154,13 @@ class ProgressSpace:
         """By partition."""
         rows = map(ProgressRow.unpack, pipe.tuples(statements.select(self.id, key=pack([app]))))
         return {row.part: row for row in rows}
+
+    def clear_away(self, pipe: Pipe, prefix: str) -> None:
+        """Rows of writes whose names begin so and whose driver died long ago."""
+        asked = statements.select(self.id, iterator=IteratorType.GE, key=pack([prefix]), limit=_CLEARED_MAX)
+        for row in map(unpack, pipe.tuples(asked)):
+            if row[0].startswith(prefix) and row[7] < time.time() - _CLEARED_AFTER_SECONDS:
+                pipe.call(Type.DELETE, statements.delete(self.id, pack(row[:2])))
 
     def replace(self, row: ProgressRow) -> bytes:
         return statements.insert(self.id, row.pack())

@@ -313,8 +313,8 @@ class Transactional(Writer):
                 raise Superseded(f"Batch {task.batch} of '{task.app}' is written already; this task came late.")
         elif whole is None or whole.run != task.run or whole.batch != task.batch or whole.is_done:
             raise Superseded(
-                f"This task belongs to a run of the write '{task.app}' that was given up or has ended; it writes no "
-                "more."
+                f"This task belongs to a run of the write '{task.app}' that was given up or has ended, or of which "
+                f"{self._pipe.uri} was told nothing by the one that took the writes before; it writes no more."
             )
 
     # ---- when something came between
