@@ -100,6 +100,8 @@ class Written:
     bytes: int
     newest: str | None
     """Time of its newest change, ISO 8601."""
+    position: Mapping[str, Any]
+    """Where the stream is behind it."""
 
 
 class Bronze:
@@ -136,6 +138,7 @@ class Bronze:
             sum(file.rows for file in files),
             sum(file.size for file in files),
             max((file.high["ts"] for file in files if "ts" in file.high), default=None),
+            position,
         )
         facts = {
             "headwater.batch": written.batch,

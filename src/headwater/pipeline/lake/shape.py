@@ -241,15 +241,18 @@ def to_json(value: Any) -> str | None:
     if value is None:
         return None
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_other)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError):
-        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(_plain(value))
 
 
 def _other(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_other)
 
 
 def _plain(value: Any) -> Any:

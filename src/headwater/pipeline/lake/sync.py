@@ -108,6 +108,10 @@ class Sync:
         """From another thread, or a signal: end after what is being written now."""
         self._shared.ending.set()
 
+    @property
+    def is_ending(self) -> bool:
+        return self._shared.ending.is_set()
+
     # ---- bronze
 
     def _start(self, spark: SparkSession, bronze: Bronze) -> StreamingQuery:
