@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -259,7 +260,7 @@ class States:
                 continue
             cuts = [mark.offset for mark in base.marks if begin < mark.offset < end]
             edges = [begin, *_thinned(cuts, begin), end]
-            for one, two in zip(edges, edges[1:], strict=False):
+            for one, two in pairwise(edges):
                 task = self._split_task(number, base.file.path, base.file.size, layout)
                 yield replace(task, begin=one, end=two, setups=(setup,))
                 number += 1

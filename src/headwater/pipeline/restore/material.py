@@ -71,7 +71,8 @@ class _Gathering:
         self._target = target
         files = [file for member in sources.members for file in (*member.snapshots, *member.logs)]
         self._times = {file.path: first_time(file) for file in files}
-        self._planner = Planner(sources, target, self._times)
+        self._planner = Planner(sources, target, self._times, self._is_before)
+        self._before: dict[str, bool] = {}
         self._bases: dict[str, Base] = {}
         self._facts: dict[PartTask, PartFacts] = {}
         self._sync_spaces: tuple[int, ...] = ()
@@ -93,6 +94,30 @@ class _Gathering:
             if not unseen:
                 return made
             self._sync_spaces = unseen
+
+    # ---- times
+
+    def _is_before(self, snapshot: File, time: float) -> bool:
+        """Rows of a snapshot do not tell when it was made: Tarantool writes the time of the first one that the process
+        made (memtx_engine.cc, checkpoint_write_row). The logs around it do."""
+        if snapshot.path not in self._before:
+            self._before[snapshot.path] = self._was_before(snapshot, time)
+        return self._before[snapshot.path]
+
+    def _was_before(self, snapshot: File, time: float) -> bool:
+        logs = self._sources.member(snapshot).logs
+        after = [self._times[log.path] for log in logs if log.vclock.covers(snapshot.vclock)]
+        if any(0 < begin <= time for begin in after):
+            return True
+        before = [log for log in logs if not log.vclock.covers(snapshot.vclock)]
+        if before:
+            segment = Segment(before[-1], VClock(), is_own=True)
+            high = tuple(snapshot.vclock.get(number) for number in range(32))
+            tasks = [replace(task, high=high, until=float("inf"), skips=False) for task in self._tasks(segment)]
+            facts = self._runner.run(survey, tasks, "reading when a snapshot was made")
+            if any(each.kept for each in facts):
+                return max(each.end for each in facts if each.kept) <= time
+        return self._times[snapshot.path] <= time
 
     # ---- the chain
 

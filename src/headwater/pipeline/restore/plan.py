@@ -7,7 +7,7 @@ member go on: what a log holds behind a position is the same on every member, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -71,32 +71,38 @@ class Chain:
 class Planner:
     """One point. `walked` grows as logs are read, and plans become certain."""
 
-    def __init__(self, sources: Sources, target: Target, times: Mapping[str, float]) -> None:
-        """`times`: of the first row of each file; 0 for one that has none."""
+    def __init__(
+        self, sources: Sources, target: Target, times: Mapping[str, float], is_before: Callable[[File, float], bool]
+    ) -> None:
+        """`times`: of the first row of each log; 0 for one that has none. `is_before`: is a snapshot of that time or of
+        an earlier one?"""
         self.sources = sources
         self.target = target
         self.walked: dict[str, Walked] = {}
         self._times = times
+        self._is_of = is_before
 
     # ---- from where
 
-    def bases(self) -> list[File]:
+    def bases(self) -> Iterator[File]:
         """Snapshots to start from, the best first. Unreachable if the point lies before all of them."""
         candidates = [snapshot for member in self.sources.members for snapshot in member.snapshots]
-        fit = [snapshot for snapshot in candidates if self._is_before(snapshot)]
-        if not fit:
+        is_none = True
+        for snapshot in sorted(candidates, key=lambda snapshot: -snapshot.vclock.signature):
+            if self._is_before(snapshot):
+                is_none = False
+                yield snapshot
+        if is_none:
             first = min(candidates, key=lambda snapshot: snapshot.vclock.signature)
             raise Unreachable(
-                f"The point {self.target} lies before the oldest snapshot, {first.path}, which is of {first.vclock}, "
-                f"made {when(self._times.get(first.path))}. Give a directory with an older snapshot (--from), or a "
-                "later point."
+                f"The point {self.target} lies before the oldest snapshot, {first.path}, which is of {first.vclock}. "
+                "Give a directory with an older snapshot (--from), or a later point."
             )
-        return sorted(fit, key=lambda snapshot: -snapshot.vclock.signature)
 
     def _is_before(self, snapshot: File) -> bool:
         if self.target.vclock is not None:
             return self.target.vclock.covers(snapshot.vclock, ignore0=True)
-        return self.target.time is None or self._times.get(snapshot.path, 0.0) <= self.target.time
+        return self.target.time is None or self._is_of(snapshot, self.target.time)
 
     # ---- where to
 

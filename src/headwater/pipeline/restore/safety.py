@@ -26,8 +26,8 @@ _ALLOW = "Leave --keep-identity out to build a new set, choose a later point, or
 
 
 def check_safety(runner: Runner, material: Material, identity: Identity, *, allowed: bool) -> None:
-    """UnsafePoint where an old identity would be given to a state that its set has left behind for good; a note where it
-    has only gone on."""
+    """UnsafePoint where an old identity would be given to a state that its set has left behind for good; a note where
+    it has only gone on."""
     if not identity.keep:
         return
     tasks = list(_behind(material))
@@ -42,8 +42,8 @@ def check_safety(runner: Runner, material: Material, identity: Identity, *, allo
     terms = _terms(material, facts)
     if terms is None:
         material.notes.append(
-            f"{told}. Start what was built only where members are that have those rows, and let it follow them before it "
-            "is written to: else it will give these LSNs a second meaning."
+            f"{told}. Start what was built only where members are that have those rows, and let it follow them before "
+            "it is written to: else it will give these LSNs a second meaning."
         )
         return
     words = f"{told}, and its leader has changed meanwhile: {terms}."
