@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.fixtures import module_servers, servers
 
 from headwater.pipeline.errors import NotThere
 
+__all__ = ["module_servers", "servers", "spark"]
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+if any(importlib.util.find_spec(name) is None for name in ("pyspark", "pyarrow")):
+    # They come with the extra `spark`; without it there is nothing to test here.
+    collect_ignore_glob = ["test_*.py"]
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 """Starts sooner; what it compiles is slower, which no test is about."""
@@ -20,7 +28,8 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = pytest.importorskip("headwater.pipeline.session", reason="pyspark or pyarrow is not installed")
+    from headwater.pipeline import session
+
     try:
         session.check()
     except NotThere as error:
