@@ -42,9 +42,9 @@ class DefaultSource(DataSource):
             from headwater.pipeline import filesource
 
             return filesource.schema(self.options)
-        from headwater.pipeline import livesource
+        from headwater.pipeline import streamsource
 
-        return livesource.schema(self.options)
+        return streamsource.schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if self._reads_files():

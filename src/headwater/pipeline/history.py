@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.errors import HeadwaterError
 from headwater.kernels.columns import RowError, pick
@@ -87,7 +87,7 @@ def changes_in(packets: bytes) -> tuple[bytes, ...]:
         raise PipelineError(f"The server sends a row that cannot be read: {error.reason}.") from None
 
 
-def rows_between(changes: Sequence[bytes], low: dict[int, int], high: dict[int, int]) -> list[bytes]:
+def rows_between(changes: Sequence[bytes], low: Mapping[int, int], high: Mapping[int, int]) -> list[bytes]:
     """Those with low < LSN <= high, and those without LSN, which are of a snapshot."""
 
     def is_between(row: Row) -> bool:

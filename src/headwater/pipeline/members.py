@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from headwater.client import AnonymousReplica, ConnectionFailed
@@ -44,7 +44,7 @@ class Gap:
 class AllGone(PipelineError):
     """Every member has removed what we need."""
 
-    def __init__(self, gaps: list[Gap], unreachable: dict[Host, str], have: VClockMap) -> None:
+    def __init__(self, gaps: list[Gap], unreachable: dict[str, str], have: VClockMap) -> None:
         said = [gap.words(have) for gap in gaps] + [f"{host}: {why}" for host, why in unreachable.items()]
         super().__init__("; ".join(said))
         self.gaps = gaps
@@ -58,6 +58,8 @@ class Met:
     host: Host
     replica: AnonymousReplica
     ballot: Ballot
+    lags: bool = False
+    """It has not yet all that the stream has seen."""
 
 
 class Members:
@@ -68,17 +70,19 @@ class Members:
         self.uuid = uuid
         self.replicaset = replicaset
         """Of all members; the first one that is met says it."""
-        self._why: dict[Host, str] = {}
+        self._why: dict[str, str] = {}
         """Not."""
-        self._lost: set[Host] = set()
+        self._lost: set[str] = set()
         """Those that have said that rows are gone which their ballots promise."""
+        self._refused: set[str] = set()
+        """Those that did not serve us when they were last asked: asked last."""
 
     def __str__(self) -> str:
         return str(self.hosts)
 
     def any(self) -> Met:
         """The first that answers. Unreachable if nobody does."""
-        for host in self.hosts:
+        for host in self._in_order():
             met = self._meet(host)
             if met is not None:
                 return met
@@ -90,7 +94,7 @@ class Members:
         gaps: list[Gap] = []
         chosen: Met | None = None
         for met in self._others(server):
-            if met.host in self._lost or not covers(have, met.ballot.gc_vclock):
+            if str(met.host) in self._lost or not covers(have, met.ballot.gc_vclock):
                 gaps.append(Gap(met.host, met.ballot.gc_vclock))
                 met.replica.close()
             elif not covers(met.ballot.vclock, have):
@@ -100,11 +104,12 @@ class Members:
                 break
         if chosen is None and behind:
             chosen = max(behind, key=lambda met: sum(met.ballot.vclock.values()))
+            behind.remove(chosen)
+            chosen = replace(chosen, lags=True)
             lag = missing_range(chosen.ballot.vclock, have)
             log.warning("%s lags behind this stream, it has not yet the rows %s: they are waited for", chosen.host, lag)
         for met in behind:
-            if met is not chosen:
-                met.replica.close()
+            met.replica.close()
         if chosen is not None:
             return chosen
         if gaps:
@@ -113,7 +118,16 @@ class Members:
 
     def has_lost(self, host: Host) -> None:
         """It refused to send what its ballot promised."""
-        self._lost.add(host)
+        self._lost.add(str(host))
+
+    def forget_losses(self) -> None:
+        self._lost.clear()
+
+    def has_refused(self, host: Host) -> None:
+        self._refused.add(str(host))
+
+    def has_taken(self, host: Host) -> None:
+        self._refused.discard(str(host))
 
     def latest(self) -> VClockMap:
         """Where the first member is that answers."""
@@ -122,19 +136,22 @@ class Members:
         return met.ballot.vclock
 
     def _others(self, server: UUID | None) -> Iterator[Met]:
-        for host in self.hosts:
+        for host in self._in_order():
             met = self._meet(host)
             if met is None:
                 continue
             if server is not None and met.replica.server_uuid != server:
-                self._why[host] = f"it is not the instance {server}, which has the snapshot that is being read"
+                self._why[str(host)] = f"it is not the instance {server}, which has the snapshot that is being read"
                 met.replica.close()
                 continue
             yield met
 
+    def _in_order(self) -> list[Host]:
+        return sorted(self.hosts, key=lambda host: str(host) in self._refused)
+
     def _meet(self, host: Host) -> Met | None:
         """PipelineError for what will not pass by itself."""
-        self._why.pop(host, None)
+        self._why.pop(str(host), None)
         replica = None
         try:
             replica = AnonymousReplica(host.uri(), self.uuid, self.hosts.connect_timeout)
@@ -143,11 +160,11 @@ class Members:
                 raise ConnectionFailed("it is not booted")
             self._check_set(host, replica.replicaset_uuid())
         except (ConnectionFailed, OSError) as error:
-            self._why[host] = str(error)
+            self._why[str(host)] = str(error)
         except BoxError as error:
             if error.code in _OF_THE_USER:
                 raise PipelineError(refused(host, error)) from None
-            self._why[host] = str(error)
+            self._why[str(host)] = str(error)
         except HeadwaterError:
             if replica is not None:
                 replica.close()
@@ -168,7 +185,7 @@ class Members:
             )
 
     def _words(self) -> str:
-        said = "; ".join(f"{host}: {self._why.get(host, 'it was not asked')}" for host in self.hosts)
+        said = "; ".join(f"{host}: {self._why.get(str(host), 'it was not asked')}" for host in self.hosts)
         return f"No member of the replica set {self.hosts} can be followed ({said})"
 
 
