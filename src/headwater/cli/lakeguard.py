@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -32,6 +38,29 @@ def guarded(command: str) -> Iterator[None]:
         fail(command, str(getattr(error, "message", error)))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def spark_session(name: str, master: str = "", conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """Spark, which says nothing that the command does not say. `conf` has the last word."""
+    from headwater import pipeline
+    from headwater.pipeline.session import session
+
+    if not master or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark complains about the machine's name
+    for logger in ("py4j", "SQLQueryContextLogger"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    quiet = Path(pipeline.__file__).with_name("log4j2.properties")
+    settings = {
+        "spark.log.level": "FATAL",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}",
+        "spark.sql.streaming.stopTimeout": "60s",
+    }
+    spark = session(name, master=master or None, config=settings | dict(conf or {}))
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def fail(command: str, words: str, code: int = EXIT_ERROR) -> NoReturn:

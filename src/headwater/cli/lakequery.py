@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headwater.cli.lakeguard import guarded
+from headwater.cli.lakeguard import guarded, spark_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,24 +37,23 @@ def query(
 
     headwater lake query data/lake 'select count(*) from rivers'
     """
-    with guarded("query"):
-        batches = _ask(lake, sys.stdin.read() if sql == "-" else sql, with_spark)
+    with guarded("query"), ExitStack() as stack:
+        batches = _ask(lake, sys.stdin.read() if sql == "-" else sql, stack if with_spark else None)
         if as_json:
             _print_json(batches)
         else:
             _draw(batches, limit)
 
 
-def _ask(lake: Path, sql: str, with_spark: bool) -> Iterator[pa.RecordBatch]:
+def _ask(lake: Path, sql: str, stack: ExitStack | None) -> Iterator[pa.RecordBatch]:
+    """In Spark, which ends with `stack`, or without it."""
     from headwater.pipeline.lake.layout import Lake
     from headwater.pipeline.lake.query import ask, ask_spark
 
-    if not with_spark:
+    if stack is None:
         return ask(Lake(lake), sql)
-    from headwater.pipeline.session import session
-
     Lake(lake).charter()  # before Spark starts
-    return ask_spark(Lake(lake), sql, session("headwater lake query"))
+    return ask_spark(Lake(lake), sql, stack.enter_context(spark_session("headwater lake query")))
 
 
 def _print_json(batches: Iterator[pa.RecordBatch]) -> None:

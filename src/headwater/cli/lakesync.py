@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -15,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.lakeguard import EXIT_USAGE, fail, guarded
+from headwater.cli.lakeguard import EXIT_USAGE, fail, guarded, spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headwater.cli.lakewatch import Screen
     from headwater.pipeline.lake.layout import Lake
     from headwater.pipeline.lake.sync import Sync, SyncOptions
@@ -100,26 +97,15 @@ def _run(lake: Lake, options: SyncOptions, metrics: str, master: str, conf: Mapp
         if outlet is not None and outlet.address:
             screen.print(f"figures for Prometheus: {outlet.address}")
         sync = Sync(lake, options, screen.watcher)
-        with _spark(master, conf) as spark, _ended_by_signals(sync, screen), screen.asking():
+        with (
+            spark_session("headwater lake sync", master, conf) as spark,
+            _ended_by_signals(sync, screen),
+            screen.asking(),
+        ):
             sync.run(spark)
         screen.summary()
     if outlet is not None:
         outlet.close()
-
-
-@contextmanager
-def _spark(master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    from headwater.pipeline.session import session
-
-    if not master or master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark complains about the machine's name
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    quiet = {"spark.log.level": "ERROR", "spark.sql.streaming.stopTimeout": "60s"}
-    spark = session("headwater lake sync", master=master or None, config=quiet | dict(conf))
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 @contextmanager

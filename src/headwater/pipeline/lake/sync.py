@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ QUERY_NAME = "headwater lake sync"
 MAX_BYTES = "128m"
 """Of a batch, unless the options say otherwise: so much passes through the driver for silver at once."""
 POSITIONS_MAX = 1000
-_END_SECONDS = 30.0
+_EXCEPTION = re.compile(r"\s*([A-Za-z_][\w.]*): (\S.*)")
 log = logging.getLogger("headwater.lake")
 
 
@@ -225,13 +226,15 @@ def _listen(spark: SparkSession, told: Callable[[Mapping[str, Any]], None]) -> A
 
 
 def reason_of(text: str) -> str:
-    """The sentence of ours inside an error of Spark, which wraps it in the traces of two languages."""
-    for line in reversed(text.splitlines()):
-        name, colon, words = line.strip().partition(": ")
-        if colon and name.startswith("headwater.pipeline."):
-            return words
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else text
+    """What was the matter, out of an error of Spark, which wraps it in the traces of two languages: our own sentence,
+    else the last exception of Python, else the first line."""
+    found = [match for line in text.splitlines() if (match := _EXCEPTION.match(line))]
+    own = [match for match in found if match[1].startswith("headwater.")]
+    if own:
+        return own[-1][2]
+    if found:
+        return f"{found[-1][1]}: {found[-1][2]}"
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)
 
 
 def newest_of(written: Written) -> float | None:
