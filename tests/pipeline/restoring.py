@@ -305,7 +305,7 @@ class History:
             self._user()
         elif choice == 6 and space.sequence is not None:
             self._set_sequence(space.sequence)
-        elif choice == 7 and space.types == ("unsigned", "string") and space.index_type == "tree":
+        elif choice == 7 and space.types == ("unsigned", "string") and not space.has_secondary:
             self._rekey(space)
 
     def create(self) -> None:
@@ -411,6 +411,9 @@ def check_sequences(connection: Connection, model: Model, what: str) -> None:
         if space.sequence is None:
             continue
         number = (model.sequences[space.sequence] or 0) + 1
+        if subjects.speaks_lua(connection):
+            # 2.6.0 moves sequences on by the rows of any snapshot, also by those that an UPSERT has put there.
+            number = max([number, *(key[0] + 1 for key in space.rows)])
         row = [None, *["~" for _ in space.types[1:]], 0, "next"]
         if (number, *row[1 : space.width]) in space.rows:
             continue

@@ -20,6 +20,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "compact": ("lakecompact", "put small files together"),
         "vacuum": ("lakevacuum", "remove files that no reader needs any more"),
         "rebuild": ("lakerebuild", "make silver anew from bronze"),
+        "restore": ("lakerestore", "a data directory as it was at some moment, from files or a lake"),
+        "load": ("lakeload", "a data directory out of Parquet files"),
+        "audit": ("lakeaudit", "do replicas, files and a lake hold the same data?"),
     }
 )
 """Command → its module in `headwater.cli`, and what it does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +20,10 @@ from headwater.pipeline.restore.plan import Target
 from headwater.pipeline.restore.reduce import BasePart, Reduced, ReduceTask, Shape, SpaceTask, reduce
 from headwater.pipeline.restore.runner import Runner
 from headwater.pipeline.restore.safety import check_safety
-from headwater.pipeline.restore.sources import Sources, scan
+from headwater.pipeline.restore.sources import scan
 from headwater.pipeline.restore.split import Parted, Piece, SplitTask, split
 from headwater.pipeline.restore.staging import Staging
-from headwater.pipeline.restore.system import Definition, Life, SystemState
+from headwater.pipeline.restore.system import Definition, SystemState
 from headwater.pipeline.restore.timeline import Timeline
 from headwater.pipeline.restore.write import Fragment, WriteTask, assemble, encode_rows, write
 from headwater.store import system
@@ -49,6 +50,10 @@ class Wish:
     to: str
     identity: Identity = field(default_factory=Identity)
     allow_unsafe: bool = False
+    lake: Path | None = None
+    """In place of `sources`."""
+    replicaset: str = ""
+    """Of the lake; empty where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +79,31 @@ def restore(runner: Runner, wish: Wish, say: Say = lambda words: None) -> Built:
     began = time.monotonic()
     staging = Staging(wish.to)
     with staging.open():
-        sources = scan(wish.sources)
-        material = gather(runner, sources, wish.target)
-        check_safety(runner, material, wish.identity, allowed=wish.allow_unsafe)
+        material = _material(runner, wish, staging)
         for line in told(material):
             say(line)
         return build(runner, material, wish.identity, staging, began)
 
 
-def plan(runner: Runner, wish: Wish) -> Material:
-    """As `restore`, as far as nothing is written."""
-    sources: Sources = scan(wish.sources)
-    material = gather(runner, sources, wish.target)
-    check_safety(runner, material, wish.identity, allowed=wish.allow_unsafe)
+def preflight(wish: Wish) -> None:
+    """What can be refused before anything is started."""
+    Staging(wish.to).check()
+    if wish.sources:
+        scan(wish.sources)
+
+
+@contextmanager
+def planned(runner: Runner, wish: Wish) -> Iterator[Material]:
+    """As `restore`, as far as nothing is written that stays."""
+    staging = Staging(wish.to)
+    with staging.open():
+        yield _material(runner, wish, staging)
+
+
+def _material(runner: Runner, wish: Wish, staging: Staging) -> Material:
+    material = gather(runner, scan(wish.sources), wish.target)
     refuse_foreign(material.state)
+    check_safety(runner, material, wish.identity, allowed=wish.allow_unsafe)
     return material
 
 
@@ -107,7 +123,6 @@ def told(material: Material) -> Iterator[str]:
 
 
 def build(runner: Runner, material: Material, identity: Identity, staging: Staging, began: float) -> Built:
-    refuse_foreign(material.state)
     states = States(runner, material, staging).run()
     state, queue = material.state, material.queue
     for number, value in states.sequences.items():
@@ -341,6 +356,3 @@ def _is_inner(space: SpaceTask, marks: Sequence[object]) -> bool:
 def shape(definition: Definition) -> Shape:
     assert definition.key is not None
     return Shape(definition.key, definition.facts.names, tuple(field_types(definition.facts)))
-
-
-__all__ = ["Built", "Life", "Wish", "build", "plan", "restore", "told"]

@@ -81,7 +81,7 @@ class _Gathering:
         self._waiting = 0
         """So many transactions wait at the point."""
         if target.vclock is not None:
-            self._high = [target.vclock.get(number) for number in range(32)]
+            self._high = [int(target.vclock.get(number)) for number in range(32)]
             self._high[0] = target.vclock.get(0) or NO_LIMIT
         self._until = target.time if target.time is not None else float("inf")
 

@@ -35,7 +35,7 @@ class Staging:
         """TargetTaken unless the target is empty, but for what a killed run left. Afterwards nothing is left there but
         what was `published`."""
         existed = self.target.exists()
-        self._check()
+        self.check()
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / _LOCK).open("w", encoding="utf-8") as lock:
             self._lock(lock.fileno())
@@ -49,7 +49,8 @@ class Staging:
                     with contextlib.suppress(OSError):
                         self.target.rmdir()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """TargetTaken as `open` raises it."""
         if not self.target.exists():
             return
         if not self.target.is_dir():
