@@ -6,14 +6,25 @@ any address that Headwater knows (`headwater.uri`); a login inside an address ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.pipeline.errors import OptionError
 from headwater.pipeline.settings import Options, Secret
 from headwater.uri import Uri, UriError, parse_uri
 
-__all__ = ["Host", "ReplicaSet", "ReplicaSets"]
+__all__ = ["READ_OPTIONS", "WRITE_OPTIONS", "Host", "ReplicaSet", "ReplicaSets", "pass_over"]
+
+READ_OPTIONS = (
+    "columns", "index", "numPartitions", "readFrom", "readView", "pageRows", "pageBytes", "keyFrom", "keyTo", "mode",
+    "pushDownFilters", "metadataColumns", "unsignedAs", "numberAs", "decimalAs", "uuidAs", "datetimeAs", "intervalAs",
+    "invalidUtf8", "rescuedDataColumn",
+)  # fmt: skip
+WRITE_OPTIONS = (
+    "operation", "opColumn", "upsertOps", "upsertOpsColumn", "batchSize", "batchBytes", "transactions", "txnAppId",
+    "txnVersion", "saveMode", "primaryKey", "engine", "fieldTypes", "variantTags",
+)  # fmt: skip
+"""A view of SQL is read and written with the same options: each side passes over those of the other."""
 
 _FORM = "It should be hosts like a:3301,b:3301; several replica sets are parted by semicolons: a:3301,b:3301;c:3301"
 
@@ -104,6 +115,12 @@ class ReplicaSets:
 
     def __str__(self) -> str:
         return ";".join(map(str, self.sets))
+
+
+def pass_over(options: Options, names: Sequence[str]) -> None:
+    """They are known, and mean nothing here."""
+    for name in names:
+        options.text(name)
 
 
 def _host(text: str, username: str, password: Secret | None) -> Host:

@@ -1,9 +1,9 @@
 """Who of a replica set takes writes, and who may be read: asked by VOTE, which every server answers before a login.
 
 A ballot does not say everything: before 2.6.1 it leaves out that an instance follows a raft leader, and what it says
-may be old by the time a write arrives. So who answers a write with READONLY is passed over for a while and the others are
-asked again. Several that take writes (master and master): the first of them in the order of `hosts`, so that
-all tasks of a query write to the same one.
+may be old by the time a write arrives. So who answers a write with READONLY is asked last the next time. Several that
+take writes (master and master): the first of them in the order of `hosts`, so that all tasks of a query write to the
+same one.
 """
 
 from __future__ import annotations

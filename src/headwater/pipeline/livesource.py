@@ -16,7 +16,7 @@ from headwater.kernels.columns import pack_rows
 from headwater.pipeline.decode import Decoder, TypedView
 from headwater.pipeline.dictionary import Dictionary, IndexFacts, SpaceFacts
 from headwater.pipeline.errors import NotThere, OptionError, PipelineError, SchemaChanged
-from headwater.pipeline.hosts import ReplicaSet, ReplicaSets
+from headwater.pipeline.hosts import WRITE_OPTIONS, ReplicaSet, ReplicaSets, pass_over
 from headwater.pipeline.keyrange import KeyRange, Narrower, Order, option_range
 from headwater.pipeline.leader import Seeker
 from headwater.pipeline.livepages import Page, Pages, Reading
@@ -55,6 +55,7 @@ class LiveOptions:
     @classmethod
     def read(cls, given: Mapping[str, str]) -> LiveOptions:
         options = Options(given)
+        pass_over(options, WRITE_OPTIONS)
         types = TypeSettings.read(options)
         made = cls(
             sets=ReplicaSets.read(options),

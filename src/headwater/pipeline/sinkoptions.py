@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.pipeline.errors import OptionError
-from headwater.pipeline.hosts import ReplicaSet, ReplicaSets
+from headwater.pipeline.hosts import READ_OPTIONS, ReplicaSet, ReplicaSets, pass_over
 from headwater.pipeline.settings import Options
 from headwater.wire.constants import Type
 
@@ -63,8 +63,7 @@ class SinkOptions:
     @classmethod
     def read(cls, given: Mapping[str, str]) -> SinkOptions:
         options = Options(given)
-        options.text("checkpointLocation")
-        options.text("path")
+        pass_over(options, ("checkpointLocation", "path", *READ_OPTIONS))
         members = ReplicaSets.read(options).only("rows are written into one, which this format cannot choose for each")
         space = options.needed("space", "which space the rows go into")
         op_column, ops_column = options.text("opColumn"), options.text("upsertOpsColumn")
