@@ -56,6 +56,8 @@ class TypeSettings:
     rescued: str = RESCUED
     """Name of the column for what has no column; empty for none."""
     meta: tuple[str, ...] = META
+    tagged: bool = False
+    """Texts inside variants tell what they were (`!decimal 1.5`), so that the sink can write them back."""
 
     @classmethod
     def read(cls, options: Options) -> TypeSettings:
@@ -74,6 +76,7 @@ class TypeSettings:
             read_utf8(options, Utf8.FAIL),
             options.text("rescuedDataColumn", RESCUED) or "",
             META if meta is None else meta,
+            options.boolean("variantTags", False),
         )
 
 
@@ -442,6 +445,7 @@ def plan_of(
         tuple(kernel_at.get(facts.name, -1) for facts in space.fields),
         tuple(facts.name for facts in space.fields),
         utf8=Utf8.BINARY if not strict and settings.utf8 is Utf8.FAIL else settings.utf8,
+        tagged=settings.tagged,
         strict=strict,
     )
 
