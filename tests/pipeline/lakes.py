@@ -296,5 +296,38 @@ def assert_equal(lake: Lake, connection: Connection) -> None:
         assert not query(lake, place, "select _key from t group by _key having count(*) > 1")
 
 
+def is_equal(lake: Lake, connection: Connection) -> bool:
+    return silver_tuples(lake) == tuples_of(connection)
+
+
+def assert_bronze_whole(lake: Lake, sources: Mapping[str, Connection]) -> None:
+    """Every row of each source's log since the snapshot exactly once, in order, and nothing else."""
+    files = DeltaTable(str(lake.bronze)).file_uris()
+    with duckdb.connect() as db:
+        db.execute(f"create view b as select * from read_parquet({files!r}, union_by_name = true)")
+        found = db.execute(
+            "select replicaset, replica_id, count(*), count(distinct lsn), min(lsn), max(lsn) from b "
+            "where replica_id > 0 group by all"
+        ).fetchall()
+        disorder = db.execute(
+            "select count(*) from (select lsn, lag(lsn) over (partition by replicaset, replica_id order by _batch, _seq)"
+            " as before from b where replica_id > 0) where before >= lsn"
+        ).fetchall()
+    for name, replica, rows, lsns, least, most in found:
+        assert rows == lsns == most - least + 1, f"{name}: {rows} rows with {lsns} LSNs {least}..{most} of {replica}"
+        assert most == vclock_of(sources[name])[replica]
+    assert disorder == [(0,)]
+
+
+def vclock_of(connection: Connection) -> dict[int, int]:
+    ballot = connection.ask(0x44).body[0x29]
+    return dict(ballot[2])
+
+
+def replicaset_of(connection: Connection) -> str:
+    found = connection.select(272, ["cluster"], iterator=0) or connection.select(272, ["replicaset_uuid"], iterator=0)
+    return str(found[0][1])
+
+
 def _shown(rows: set[bytes]) -> list[Any]:
     return [msgpack.unpackb(row, strict_map_key=False, unicode_errors="replace") for row in sorted(rows)[:5]]

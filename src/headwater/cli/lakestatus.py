@@ -93,9 +93,9 @@ def server_of(node: Node, sets: Sequence[SetStatus]) -> Server:
     if mine is None:
         remark = "does not say which set it is of" if node.denied else "the lake does not follow its set"
         return Server(node.address, node.replicaset_uuid, None, None, node.denied or remark)
-    have = mine.vclock if mine.phase == "stream" else {}
-    behind = sum(max(0, lsn - have.get(replica, 0)) for replica, lsn in node.vclock.items() if replica)
-    return Server(node.address, mine.replicaset, behind, _retained(node, mine), "")
+    behind = sum(max(0, lsn - mine.vclock.get(replica, 0)) for replica, lsn in node.vclock.items() if replica)
+    remark = "" if mine.phase == "stream" else "behind its snapshot, which is being taken"
+    return Server(node.address, mine.replicaset, behind, _retained(node, mine), remark)
 
 
 def _retained(node: Node, mine: SetStatus) -> int | None:
@@ -125,7 +125,8 @@ def _lines(found: LakeStatus) -> Iterator[str]:
     if found.bronze_batch < 0:
         yield "nothing is in it yet"
         return
-    yield f"bronze: batch {found.bronze_batch}, committed {ago(found.committed)}, newest change {ago(found.newest)}"
+    newest = f", newest change {ago(found.newest)}" if found.newest is not None else ""
+    yield f"bronze: batch {found.bronze_batch}, committed {ago(found.committed)}{newest}"
     behind = found.bronze_batch - found.silver_batch
     late = "up to date" if behind == 0 else f"{behind} batches behind"
     yield f"silver: batch {found.silver_batch}, {late}"

@@ -88,7 +88,7 @@ class Screen:
         left = ChangeLog(self._lake.bronze)
         self.print(
             f"{self._rows:,} rows in {self._batches} batches, {size(self._bytes)}; "
-            f"bronze holds {left.rows:,} rows, silver has {self._silver_bar.done:,.0f} changes more"
+            f"bronze holds {left.rows:,} rows, silver took {self._silver_bar.done:,.0f} of them now"
         )
 
     # ---- what the servers keep

@@ -1,0 +1,101 @@
+"""A sync end to end: a server under load, Spark's stream, bronze without gap or duplicate, silver equal to the source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.pipeline.lakes import (
+    Workload,
+    assert_bronze_whole,
+    assert_equal,
+    is_equal,
+    replicaset_of,
+    tables,
+)
+from tests.support.fixtures import Servers, servers
+from tests.support.iproto import Connection
+from tests.support.waiting import wait_until
+
+from headwater.pipeline.lake.layout import Lake
+from headwater.pipeline.lake.sync import Sync, SyncOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["servers"]
+
+TIME = 120.0
+
+
+class Running:
+    """A sync in a thread of the test."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, source: dict[str, str], *, once: bool) -> None:
+        self.sync = Sync(lake, SyncOptions(source, once=once, trigger="100 milliseconds"))
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(spark,), daemon=True)
+        self._thread.start()
+
+    def _run(self, spark: SparkSession) -> None:
+        try:
+            self.sync.run(spark)
+        except BaseException as error:
+            self.error = error
+
+    def join(self) -> None:
+        self._thread.join(TIME)
+        assert not self._thread.is_alive(), "the sync does not end"
+        if self.error is not None:
+            raise self.error
+
+    def until(self, condition: Any, what: str) -> None:
+        def check() -> bool:
+            if self.error is not None:
+                raise self.error
+            return bool(condition())
+
+        wait_until(check, TIME, what, 0.1)
+
+    def end(self) -> None:
+        self.sync.end()
+        self.join()
+
+
+@contextmanager
+def syncing(spark: SparkSession, lake: Lake, hosts: str, **more: str) -> Iterator[Running]:
+    running = Running(spark, lake, {"hosts": hosts, **more}, once=False)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def sync_once(spark: SparkSession, lake: Lake, hosts: str, **more: str) -> None:
+    Running(spark, lake, {"hosts": hosts, **more}, once=True).join()
+
+
+@pytest.mark.parametrize("kind", ["headwater", "tarantool"])
+def test_all_operations_and_changes_of_the_schema_under_load(
+    spark: SparkSession, servers: Servers, tmp_path: Path, kind: str
+) -> None:
+    server = servers.subject() if kind == "headwater" else servers.tarantool()
+    server.start()
+    connection = Connection(*server.address)
+    work = Workload(connection, seed=7)
+    work.write(200, ddl=0.03)
+    lake = Lake(tmp_path / "lake")
+    with syncing(spark, lake, f"127.0.0.1:{server.port}", spoolDir=str(tmp_path / "spool")) as running:
+        while not tables(lake):
+            work.write(10, ddl=0.02)
+            running.until(lambda: True, "no error")
+        for _ in range(20):
+            work.write(50, ddl=0.03)
+            work.pipeline(100)
+        running.until(lambda: is_equal(lake, connection), "silver holds what the server holds")
+    assert_equal(lake, connection)
+    assert_bronze_whole(lake, {replicaset_of(connection): connection})
