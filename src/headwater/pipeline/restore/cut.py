@@ -87,8 +87,8 @@ class Cut:
     dropped: list[Dropped] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
     """Transactions that must not be in, oldest first: to be cut before the first of them."""
-    words: list[tuple[int, Row]] = field(default_factory=list)
-    """(part, row): PROMOTE, DEMOTE, ROLLBACK."""
+    confirmed: dict[int, int] = field(default_factory=dict)
+    """By owner: the greatest LSN that a CONFIRM has named, also behind the cut."""
 
 
 def cut(start: VClock, parts: Sequence[PartFacts], own: Sequence[bool]) -> Cut:
@@ -122,9 +122,7 @@ class _Queue:
         self.waiting += [_open(part, each) for each in episode.waiting]
         self._settle()
         if episode.word:
-            row = decode_row(episode.word)[0]
-            self._found.words.append((part, row))
-            self._word(decode_synchro(row))
+            self._word(decode_synchro(decode_row(episode.word)[0]))
 
     def _word(self, said: Synchro) -> None:
         if said.type == Type.RAFT_ROLLBACK:
@@ -134,6 +132,9 @@ class _Queue:
         self._rollback(said.queue_owner_id, said.lsn + 1)
 
     def _confirm(self, owner: int, lsn: int) -> None:
+        if owner and lsn:
+            confirmed = self._found.confirmed
+            confirmed[owner] = max(lsn, confirmed.get(owner, 0))
         self.waiting = [each for each in self.waiting if each.owner != owner or each.lsn > lsn]
         self._settle()
 

@@ -88,8 +88,8 @@ class _Gathering:
     def run(self) -> Material:
         while True:
             chain, base, found = self._chain()
-            found = self._before_open(base, found)
-            made = self._material(chain, base, found)
+            found, end = self._before_open(base, found)
+            made = self._material(chain, base, found, end)
             unseen = self._unseen_sync(made.state)
             if not unseen:
                 return made
@@ -130,7 +130,7 @@ class _Gathering:
                 continue
             found = self._survey(chain.segments)
             is_new = self._learn(chain.segments, found)
-            end = cut(base.file.vclock, [part.facts for part in found], [part.is_own for part in found])
+            end = _cut(base, found)
             if end.beyond is None and is_new:
                 continue
             if self._falls_short(end) and not self._skips:
@@ -181,7 +181,7 @@ class _Gathering:
 
     def _tasks(self, segment: Segment) -> list[PartTask]:
         file = segment.file
-        low = [segment.low.get(number) for number in range(32)]
+        low = [int(segment.low.get(number)) for number in range(32)]
         if not segment.is_own:
             low[0] = NO_LIMIT
         source = Storage().open(file.path, file.size)
@@ -219,30 +219,30 @@ class _Gathering:
 
     # ---- where it is cut
 
-    def _before_open(self, base: Base, found: list[LogPart]) -> list[LogPart]:
-        """Parts and facts up to the first transaction that still waits at the point."""
-        self._waiting = 0
-        while True:
-            end = cut(base.file.vclock, [part.facts for part in found], [part.is_own for part in found])
-            found = found[: end.parts]
-            if not end.open:
-                return found
-            if self._skips:
-                raise UnsafePoint(
-                    f"{self._target} lies among transactions that wait for a quorum, and no member of these was ever "
-                    "exactly there. Choose a point that one of them was at, or a time."
-                )
-            self._waiting = self._waiting or len(end.open)
-            first = end.open[0]
-            high = list(found[first.place.part].task.high)
-            high[first.owner] = first.first - 1
-            found = found[: first.place.part + 1]
-            last = found[-1]
-            last.task = replace(last.task, high=tuple(high), skips=False)
-            last.facts = survey(last.task)
+    def _before_open(self, base: Base, found: list[LogPart]) -> tuple[list[LogPart], Cut]:
+        """Parts and facts up to the first transaction that still waits at the point. What became of those before it is
+        known from what stands between it and the point."""
+        end = _cut(base, found)
+        found = found[: end.parts]
+        self._waiting = len(end.open)
+        if not end.open:
+            return found, end
+        if self._skips:
+            raise UnsafePoint(
+                f"{self._target} lies among transactions that wait for a quorum, and no member of these was ever "
+                "exactly there. Choose a point that one of them was at, or a time."
+            )
+        first = end.open[0]
+        last = found[first.place.part]
+        high = list(last.task.high)
+        high[first.owner] = first.first - 1
+        task = replace(last.task, high=tuple(high))
+        found = [*found[: first.place.part], LogPart(task, survey(task), last.is_own)]
+        before = _cut(base, found)
+        before.dropped, before.confirmed, before.open = end.dropped, end.confirmed, []
+        return found, before
 
-    def _material(self, chain: Chain, base: Base, found: list[LogPart]) -> Material:
-        end = cut(base.file.vclock, [part.facts for part in found], [part.is_own for part in found])
+    def _material(self, chain: Chain, base: Base, found: list[LogPart], end: Cut) -> Material:
         state, queue = SystemState(base.system), QueueState()
         for row in base.specials:
             queue.take(row)
@@ -251,10 +251,8 @@ class _Gathering:
                 queue.take(row, is_own=found[place.part].is_own)
             else:
                 state.apply(row, place)
-        for part in found:
-            for episode in part.facts.episodes:
-                for owner, lsn in episode.confirmed.items():
-                    queue.confirmed[owner] = max(lsn, queue.confirmed.get(owner, 0))
+        for owner, lsn in end.confirmed.items():
+            queue.confirmed[owner] = max(lsn, queue.confirmed.get(owner, 0))
         made = Material(self._target, self._sources, chain, base, found, end, state, queue)
         made.notes += self._notes(made)
         return made
@@ -304,6 +302,10 @@ class _Gathering:
         if self._target.time is not None and made.cut.beyond is None and last:
             notes.append(f"The files end before {when(self._target.time)}: their last row is of {when(last)}.")
         return notes
+
+
+def _cut(base: Base, found: Sequence[LogPart]) -> Cut:
+    return cut(base.file.vclock, [part.facts for part in found], [part.is_own for part in found])
 
 
 def _walked(file: File, facts: Sequence[PartFacts]) -> Walked:

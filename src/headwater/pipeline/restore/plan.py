@@ -220,7 +220,8 @@ class Planner:
         elif chain.segments:
             words.append(f"{chain.segments[-1].file.path} ends at {chain.reached}.")
         if nearest is not None:
-            words.append(f"The next file, {nearest.path}, begins at {nearest.vclock}: the one before it is missing.")
+            why = "." if damage is not None else ": the one before it is missing."
+            words.append(f"The next file, {nearest.path}, begins at {nearest.vclock}{why}")
         words += [str(problem) for problem in self.sources.problems]
         words.append(self._remedy(chain))
         return " ".join(words)
@@ -244,11 +245,11 @@ def _extent(member: Member) -> str:
 
 def missing_rows(have: VClock, upto: VClock) -> str:
     """`{1: 101..150}`."""
-    parts = [
-        f"{replica_id}: {have.get(replica_id) + 1}..{lsn}"
-        for replica_id, lsn in upto.items()
-        if replica_id and lsn > have.get(replica_id)
-    ]
+    parts = []
+    for replica_id, lsn in upto.items():
+        first = have.get(replica_id) + 1
+        if replica_id and lsn >= first:
+            parts.append(f"{replica_id}: {first}" + (f"..{lsn}" if lsn > first else ""))
     return "{" + ", ".join(parts) + "}"
 
 

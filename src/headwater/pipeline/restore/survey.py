@@ -37,7 +37,9 @@ def survey(task: PartTask) -> PartFacts:
             try:
                 walk.run()
             except SourceDamaged as error:
-                walk.facts.damage = _located(error, task)
+                walk.facts.damage = error
+            if walk.facts.damage is not None:
+                walk.facts.damage = _located(walk.facts.damage, task)
             return walk.done()
     except SourceDamaged as error:
         return PartFacts(damage=error)
@@ -69,7 +71,7 @@ class _Walk:
         facts.is_closed = blocks.closed
         if tail is not None:
             words = f"{tail.kind.value}: {tail.reason}"
-            facts.damage = SourceDamaged(task.path, tail.offset, tail.last_lsn, words, REMEDY)
+            facts.damage = SourceDamaged(task.path, tail.offset, blocks.last_lsn(), words, REMEDY)
             facts.is_torn = True
 
     def _take(self, rows: bytes) -> None:
