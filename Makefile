@@ -17,12 +17,12 @@ ARGS ?=
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint format bench clean
+.PHONY: help setup run test soak lint format bench bench-spark clean
 
 help: ## this text
 	@echo "Headwater: a replicated in-memory store that speaks and stores what Tarantool does."
 	@echo
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@echo
 	@echo "ARGS=... is handed on: make test ARGS='tests/wire -x', make run ARGS=--traffic."
 
@@ -74,6 +74,9 @@ format: setup ## let ruff put the code in order
 
 bench: setup ## the same work on Headwater and on the installed Tarantool, with the ratio
 	$(BIN)/python -m bench $(ARGS)
+
+bench-spark: setup ## the pipeline beside what Spark and the server do by themselves
+	$(BIN)/python -m bench.spark $(ARGS)
 
 clean: ## remove what was built and the environment; data in var/ stays
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
