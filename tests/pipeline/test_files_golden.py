@@ -78,6 +78,7 @@ def check_change(row: dict[str, Any], op: str, body: dict[str, Any], spaces: dic
     assert row["space"] == spaces.get(body["space_id"])
     assert row["index_id"] == body.get("index_id", 0)
     assert row["body"] is None
+    assert row["index_base"] == body.get("index_base")
     wanted = {
         "after": body["tuple"] if op in ("INSERT", "REPLACE", "UPSERT") else body.get("new_tuple"),
         "before": body.get("old_tuple"),

@@ -134,6 +134,7 @@ _ENVELOPE: tuple[Column, ...] = (
     _column("body", _VARIANT, Source.BODY, Kind.VARIANT),
     _column("request", spark.BinaryType(), Source.REQUEST, Kind.BINARY),
     Column("replicaset", _TEXT, None),
+    _column("index_base", spark.IntegerType(), Source.INDEX_BASE, Kind.INT32),
 )
 _ENVELOPE_BY_NAME: Mapping[str, Column] = {column.name: column for column in _ENVELOPE}
 ENVELOPE = spark.StructType([spark.StructField(column.name, column.type) for column in _ENVELOPE])
