@@ -159,8 +159,11 @@ class Feeder:
             while not self._stopped:
                 try:
                     self._attend()
-                except (ConnectionFailed, Unreachable, TimeoutError) as error:
-                    self._bear(str(error))
+                except Unreachable as error:
+                    self._bear(str(error), error.patience(self._limits.reconnect))
+                    self._pause(RETRY_SECONDS)
+                except (ConnectionFailed, TimeoutError) as error:
+                    self._bear(str(error), self._limits.reconnect)
                     self._pause(RETRY_SECONDS)
                 except BoxError as error:
                     self._judge(error)
@@ -349,11 +352,11 @@ class Feeder:
 
     # ---- what goes wrong ------------------------------------------------------------------------------
 
-    def _bear(self, words: str) -> None:
+    def _bear(self, words: str, patience: float) -> None:
         """For a while."""
         if self._stopped:
             return
-        if self._away > self._limits.reconnect:
+        if self._away > patience:
             raise PipelineError(trouble.given_up(words, self._away))
         log.warning("%s; it is tried again", words)
 
@@ -372,14 +375,14 @@ class Feeder:
             raise PipelineError(trouble.ended(error, met, self.pieces.read_to)) from None
         else:
             self.members.has_refused(met.host)
-            self._bear(f"{met.host}: {error}")
+            self._bear(trouble.refusal(error, met), trouble.patience(error, self._limits.reconnect))
         self._pause(RETRY_SECONDS)
 
     def _lose(self, error: AllGone) -> None:
         """Nobody who answers has the rows that come next."""
         have = self.pieces.read_to
         if error.unreachable and self._away <= self._limits.reconnect:
-            self._bear(str(error))
+            self._bear(str(error), self._limits.reconnect)
             self._pause(RETRY_SECONDS)
             return
         if self._limits.fail_on_data_loss:

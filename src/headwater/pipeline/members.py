@@ -24,8 +24,20 @@ log = logging.getLogger("headwater.pipeline")
 _OF_THE_USER = frozenset((Er.NO_SUCH_USER, Er.CREDS_MISMATCH, Er.ACCESS_DENIED, Er.UNKNOWN_AUTH_METHOD))
 
 
+DENIED_SECONDS = 5.0
+"""So long a refused login is tried again: a server that starts does not know its users yet."""
+
+
 class Unreachable(PipelineError):
     """Nobody can be followed just now."""
+
+    def __init__(self, words: str, is_denied: bool = False) -> None:
+        """`is_denied`: every member refuses the user."""
+        super().__init__(words)
+        self.is_denied = is_denied
+
+    def patience(self, seconds: float) -> float:
+        return min(seconds, DENIED_SECONDS) if self.is_denied else seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,8 @@ class Members:
         """Not."""
         self._lost: set[str] = set()
         """Those that have said that rows are gone which their ballots promise."""
+        self._denied: set[str] = set()
+        """Those that refused our user when they were last asked."""
         self._refused: set[str] = set()
         """Those that did not serve us when they were last asked: asked last."""
 
@@ -86,7 +100,7 @@ class Members:
             met = self._meet(host)
             if met is not None:
                 return met
-        raise Unreachable(self._words())
+        raise self._nobody()
 
     def best(self, have: VClockMap, server: UUID | None = None) -> Met:
         """Who is followed from `have` on; with `server` that instance only. Unreachable for now, or AllGone."""
@@ -114,7 +128,7 @@ class Members:
             return chosen
         if gaps:
             raise AllGone(gaps, dict(self._why), have)
-        raise Unreachable(self._words())
+        raise self._nobody()
 
     def has_lost(self, host: Host) -> None:
         """It refused to send what its ballot promised."""
@@ -152,6 +166,7 @@ class Members:
     def _meet(self, host: Host) -> Met | None:
         """PipelineError for what will not pass by itself."""
         self._why.pop(str(host), None)
+        self._denied.discard(str(host))
         replica = None
         try:
             replica = AnonymousReplica(host.uri(), self.uuid, self.hosts.connect_timeout)
@@ -162,9 +177,10 @@ class Members:
         except (ConnectionFailed, OSError) as error:
             self._why[str(host)] = str(error)
         except BoxError as error:
-            if error.code in _OF_THE_USER:
-                raise PipelineError(refused(host, error)) from None
             self._why[str(host)] = str(error)
+            if error.code in _OF_THE_USER:
+                self._denied.add(str(host))
+                self._why[str(host)] = refused(host, error)
         except HeadwaterError:
             if replica is not None:
                 replica.close()
@@ -184,14 +200,15 @@ class Members:
                 "'hosts' names members of one set between semicolons; another set needs another checkpointLocation."
             )
 
-    def _words(self) -> str:
+    def _nobody(self) -> Unreachable:
         said = "; ".join(f"{host}: {self._why.get(str(host), 'it was not asked')}" for host in self.hosts)
-        return f"No member of the replica set {self.hosts} can be followed ({said})"
+        is_denied = all(str(host) in self._denied for host in self.hosts)
+        return Unreachable(f"No member of the replica set {self.hosts} can be followed ({said})", is_denied)
 
 
 def refused(host: Host, error: BoxError) -> str:
     """What a user may not do there."""
     return (
-        f"{host} refuses the user '{host.username or 'guest'}': {error}. The options 'username' and 'password' (or "
-        "passwordEnv, passwordFile) say who asks; to follow a server he needs the role 'replication'."
+        f"the user '{host.username or 'guest'}' is refused: {error}. The options 'username' and 'password' (or "
+        "passwordEnv, passwordFile) say who asks; to follow a server he needs the role 'replication'"
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -239,10 +239,12 @@ class Pieces:
 
     # ---- what is needed no more
 
-    def drop(self, vclock: VClockMap) -> None:
-        """Of the stream."""
-        while self._stream and covers(vclock, self._stream[0].end):
-            piece = self._stream.popleft()
+    def drop(self, pieces: Iterable[Piece], vclock: VClockMap) -> None:
+        """Of the stream: those of these first ones that have nothing behind this position."""
+        for piece in pieces:
+            if not self._stream or self._stream[0] is not piece or not covers(vclock, piece.end):
+                return
+            self._stream.popleft()
             self.memory -= piece.memory
             self.dropped_to = piece.end
 

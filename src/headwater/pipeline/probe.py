@@ -24,14 +24,14 @@ _ASK_SECONDS = 1.0
 def meet_all(sets: ReplicaSets, uuid: UUID, patience: float) -> dict[UUID, Members]:
     """By the UUID of each set. PipelineError when nobody of one answers for so many seconds."""
     found: dict[UUID, Members] = {}
-    deadline = time.monotonic() + patience
+    begun = time.monotonic()
     for hosts in sets:
         members = Members(hosts, uuid)
         while members.replicaset is None:
             try:
                 members.any().replica.close()
             except Unreachable as error:
-                if time.monotonic() >= deadline:
+                if time.monotonic() - begun >= error.patience(patience):
                     raise PipelineError(f"{error}. Do they run, and do these addresses lead to them?") from None
                 log.warning("%s; it is tried again", error)
                 time.sleep(_PAUSE)

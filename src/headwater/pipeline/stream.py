@@ -258,7 +258,7 @@ class Stream:
                     self._news.wait(self._options.poll_timeout)
             yield from found
             with self._news:
-                feeder.pieces.drop(high.vclock)
+                feeder.pieces.drop(found, high.vclock)
                 self._news.notify_all()
             if is_whole:
                 return

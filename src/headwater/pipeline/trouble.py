@@ -11,7 +11,7 @@ from headwater.client.replica import is_evicted, is_gap, is_taken
 from headwater.errors import BoxError, Er
 from headwater.pipeline.errors import CheckpointTaken, DataLost
 from headwater.pipeline.lease import taken
-from headwater.pipeline.members import AllGone, Met, refused
+from headwater.pipeline.members import DENIED_SECONDS, AllGone, Met, refused
 from headwater.pipeline.offsets import VClockMap, missing_range, text_of
 from headwater.wire.constants import version_of
 
@@ -32,7 +32,13 @@ class Kind(Enum):
 _PASSING = frozenset(
     (
         *(Er.LOADING, Er.SHUTDOWN, Er.SYSTEM, Er.MEMORY_ISSUE, Er.UNSUPPORTED, Er.CFG, Er.WAL_IO, Er.NIL_UUID),
-        *(Er.SYNC_QUORUM_TIMEOUT, Er.SYNC_ROLLBACK, Er.UNCOMMITTED_FOREIGN_SYNC_TXNS, Er.TOO_EARLY_SUBSCRIBE),
+        *(
+            Er.ACCESS_DENIED,
+            Er.SYNC_QUORUM_TIMEOUT,
+            Er.SYNC_ROLLBACK,
+            Er.UNCOMMITTED_FOREIGN_SYNC_TXNS,
+            Er.TOO_EARLY_SUBSCRIBE,
+        ),
     )
 )
 
@@ -51,16 +57,22 @@ def check_taken(error: BoxError, uuid: UUID, met: Met, away: float, patience: fl
         raise CheckpointTaken(taken(uuid, f"another driver, at {met.host},")) from None
 
 
+def refusal(error: BoxError, met: Met) -> str:
+    return f"{met.host}: {refused(met.host, error) if error.code == Er.ACCESS_DENIED else error}"
+
+
+def patience(error: BoxError, seconds: float) -> float:
+    return min(seconds, DENIED_SECONDS) if error.code == Er.ACCESS_DENIED else seconds
+
+
 def ended(error: BoxError, met: Met, vclock: VClockMap) -> str:
-    if error.code == Er.ACCESS_DENIED:
-        return refused(met.host, error)
     return f"{met.host} ended the stream at {text_of(vclock)}: {error}. Its log says more."
 
 
 def given_up(words: str, seconds: float) -> str:
     return (
-        f"{words}, for {seconds:.0f} s. Bring a member back, or correct the option 'hosts'; 'reconnectTimeout' says "
-        "how long they are waited for."
+        f"{words}, for {seconds:.0f} s. Bring a member back, or correct the options; 'reconnectTimeout' says how long "
+        "members are waited for."
     )
 
 
