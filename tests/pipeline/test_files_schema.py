@@ -266,6 +266,17 @@ def test_what_was_learnt_of_a_file_is_kept_until_the_file_changes(
     grown(data)
     before = read(data, "id", "b", schemaCacheDir=cache)
     assert len(list(cache.iterdir())) == 2
+    scans = counted_scans(monkeypatch)
+    assert read(data, "id", "b", schemaCacheDir=cache) == before
+    assert scans == []
+    shutil.rmtree(data)
+    changed(data)
+    assert read(data, "id", "new", schemaCacheDir=cache, schemaEvolutionMode="none") == [(1, None), (2, "y")]
+    assert scans
+
+
+def counted_scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths of files that are looked through for definitions."""
     scans: list[str] = []
     real = survey.Surveyor._read
 
@@ -274,9 +285,20 @@ def test_what_was_learnt_of_a_file_is_kept_until_the_file_changes(
         return real(self, file, pool, force=force)
 
     monkeypatch.setattr(survey.Surveyor, "_read", counted)
-    assert read(data, "id", "b", schemaCacheDir=cache) == before
+    return scans
+
+
+def test_columns_that_need_no_definitions_cost_no_look_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(tmp_path)
+    scans = counted_scans(monkeypatch)
+    got = reading.read(tmp_path, columns="op,space_id,lsn,after", fileType="xlog")
+    assert [(row["op"], row["lsn"]) for row in got if row["space_id"] == made.ID] == [
+        ("REPLACE", 4),
+        ("REPLACE", 6),
+        ("DELETE", 7),
+    ]
     assert scans == []
-    shutil.rmtree(data)
-    changed(data)
-    assert read(data, "id", "new", schemaCacheDir=cache, schemaEvolutionMode="none") == [(1, None), (2, "y")]
-    assert scans
+    reading.read(tmp_path, columns="op,space")
+    assert len(scans) == 2

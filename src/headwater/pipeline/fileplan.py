@@ -25,6 +25,8 @@ from headwater.vclock import VClock
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 2 << 20
 """Where the user says nothing, files are cut so far that all cores have work, but not below this."""
+_DEFINED = frozenset(("space", "key"))
+"""Columns of the envelope that come out of definitions of spaces."""
 
 
 # ---- what is asked for ----------------------------------------------------------------------------
@@ -100,11 +102,16 @@ class FileParts(ds.InputPartition):
 class Plan:
     """Files, and what the spaces look like in them."""
 
-    def __init__(self, settings: ReadSettings) -> None:
+    def __init__(self, settings: ReadSettings, columns: Sequence[str] | None = None) -> None:
+        """`columns`: those of the envelope that are asked for. Where none of them tells of a definition, the files are
+        not looked through for any."""
         self.settings = settings
         self.chains = Finder(settings.files).chains()
-        surveyor = survey.Surveyor(settings.files, settings.cache)
-        self.dictionaries = {path: found for chain in self.chains for path, found in surveyor.survey(chain).items()}
+        self.dictionaries: dict[str, survey.FileDictionaries] = {}
+        if settings.space is not None or settings.spaces is not None or columns is None or _DEFINED & set(columns):
+            surveyor = survey.Surveyor(settings.files, settings.cache)
+            for chain in self.chains:
+                self.dictionaries.update(surveyor.survey(chain))
 
     # ---- columns
 
@@ -167,7 +174,7 @@ class Plan:
                 pieces = parts(source, file.begin, step)
             finally:
                 source.close()
-        known = self.dictionaries[file.path]
+        known = self.dictionaries.get(file.path, survey.NOTHING_KNOWN)
         for piece in pieces:
             yield FilePart(
                 file.path,

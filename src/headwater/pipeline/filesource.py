@@ -53,7 +53,7 @@ class FileReader(ds.DataSourceReader):
             _check_envelope(schema)
 
     def partitions(self) -> Sequence[ds.InputPartition]:
-        plan = Plan(self.settings)
+        plan = Plan(self.settings, self.schema.names)
         view = self._envelope() if self.settings.space is None else self._typed(plan)
         return plan.partitions(view) or [FileParts(view, ())]
 

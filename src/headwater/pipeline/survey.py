@@ -69,6 +69,10 @@ class FileDictionaries:
         return dictionary
 
 
+NOTHING_KNOWN = FileDictionaries(Dictionary(), (), is_known=False)
+"""For who does not ask."""
+
+
 class Surveyor:
     """Reads rows of the schema out of the files of chains."""
 
