@@ -103,6 +103,7 @@ class Feeder:
         """From here on; with the lock held."""
         self._attempt = position.attempt
         if position.phase is Phase.STREAM:
+            remove(self._directory)
             self.pieces.begin_stream(position.vclock)
         else:
             self.pieces.begin_run(self._run_of(position))
