@@ -310,8 +310,8 @@ def assert_bronze_whole(lake: Lake, sources: Mapping[str, Connection]) -> None:
             "where replica_id > 0 group by all"
         ).fetchall()
         disorder = db.execute(
-            "select count(*) from (select lsn, lag(lsn) over (partition by replicaset, replica_id order by _batch, _seq)"
-            " as before from b where replica_id > 0) where before >= lsn"
+            "select count(*) from (select lsn, lag(lsn) over (partition by replicaset, replica_id"
+            " order by _batch, _seq) as before from b where replica_id > 0) where before >= lsn"
         ).fetchall()
     for name, replica, rows, lsns, least, most in found:
         assert rows == lsns == most - least + 1, f"{name}: {rows} rows with {lsns} LSNs {least}..{most} of {replica}"

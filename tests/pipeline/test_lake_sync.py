@@ -1,4 +1,4 @@
-"""A sync end to end: a server under load, Spark's stream, bronze without gap or duplicate, silver equal to the source."""
+"""A sync end to end: a server under load, Spark's stream, bronze whole, silver equal to the source."""
 
 from __future__ import annotations
 
