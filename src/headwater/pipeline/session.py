@@ -79,11 +79,14 @@ def session(
     """The session that is there, or a new one. Without `master` it is what spark-submit or SPARK_MASTER says, else all
     cores of this machine. `config` has the last word."""
     check()
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     # Spark asks this variable, not its settings, which Python knows the format `tarantool`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Under spark-submit what was submitted is known in its JVM, which a new configuration asks once it is linked.
+        SparkContext._ensure_initialized()  # noqa: SLF001
     given = SparkConf()
     chosen = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
     builder = SparkSession.builder.appName(name).master(chosen)
