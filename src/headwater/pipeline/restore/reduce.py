@@ -80,6 +80,8 @@ class ReduceTask:
     """Of the snapshot."""
     size: int = 0
     parts: tuple[BasePart, ...] = ()
+    are_given: bool = False
+    """The rows are a user's, and do not come from files of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Reduced:
 def reduce(task: ReduceTask) -> Reduced:
     """Unfit where rows contradict each other."""
     check_token(task.staging, task.token)
-    state = State(task.spaces)
+    state = State(task.spaces, are_given=task.are_given)
     disordered = load_base(task, state)
     if disordered is not None:
         return Reduced(task.bucket, "", 0, 0, {}, disordered)
@@ -201,7 +203,8 @@ class _Space:
 class State:
     """The tuples of a bucket."""
 
-    def __init__(self, spaces: Sequence[SpaceTask]) -> None:
+    def __init__(self, spaces: Sequence[SpaceTask], *, are_given: bool = False) -> None:
+        self._are_given = are_given
         self._memtx = Memtx()
         self._memtx.undo_enabled = False
         self._spaces = {space.id: _Space(space, self._memtx) for space in spaces}
@@ -312,6 +315,8 @@ class State:
         known = self._spaces.get(request.space_id)
         name = known.task.name if known is not None else str(request.space_id)
         shown = request.tuple if request.type in (Type.INSERT, Type.REPLACE) else request.key
+        if self._are_given:
+            raise Unfit(f"A row cannot go into the space '{name}': {why}: {tuple_text(shown or _ALL_KEYS)}.")
         where = f"replica {row.replica_id}, LSN {row.lsn}" if row.lsn and row.replica_id else "of the snapshot"
         raise Unfit(
             f"{type_name(row.type) or row.type} of the space '{name}', {where}, cannot be applied: {why}"

@@ -137,6 +137,10 @@ class SystemState:
         packed = pack(value)
         self.tuples.setdefault(space_id, {})[self._key_of(space_id, packed)] = packed
 
+    def forget_rows(self, space_id: int) -> None:
+        """The space is as it is now, and has no tuples."""
+        self.lives[space_id] = Life(None, [replace(self.lives[space_id].now, since=None)])
+
     def remove(self, space_id: int, key: list[Any]) -> None:
         self.tuples.get(space_id, {}).pop(pack(key), None)
 
