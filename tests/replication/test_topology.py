@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.replication.conftest import Clusters
 from tests.replication.pairs import SPACE, fill, keys, pair, refused
-from tests.support.cluster import Cluster, kinds
+from tests.support.cluster import Cluster, kinds, later_than_2_6
 from tests.support.iproto import create_space
 from tests.support.traffic import Traffic
 
@@ -102,3 +102,22 @@ def test_a_node_that_may_not_be_written_to_applies_what_comes(clusters: Clusters
     other.configure(read_only=False)
     other.conn.insert(SPACE, [1000])
     cluster.settle()
+
+
+@kinds("hhh")
+@later_than_2_6
+def test_made_where_an_operator_says(clusters: Clusters, kinds: str) -> None:
+    """`bootstrap_strategy: supervised`: told from the node's own machine, while it has neither data nor users."""
+    cluster = clusters(kinds, options={"bootstrap_strategy": "supervised", "replication_connect_timeout": 30})
+    chosen = cluster[1]
+    cluster.spawn()
+
+    def told() -> bool:
+        with chosen.connect(2) as connection:
+            connection.call("box.ctl.make_bootstrap_leader")
+        return True
+
+    cluster.wait(told, "it takes the order")
+    cluster.wait_ready(cluster.nodes)
+    cluster.settle()
+    assert [node.id == 1 for node in cluster] == [False, True, False]

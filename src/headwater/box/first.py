@@ -7,6 +7,7 @@ from uuid import UUID
 
 from headwater.box.execute import Statements
 from headwater.options import Options
+from headwater.store import system
 from headwater.store.bootstrap import bootstrap_rows, master_rows
 from headwater.store.context import Source
 from headwater.store.schema import Schema
@@ -25,7 +26,9 @@ def version_of(options: Options) -> tuple[int, int, int]:
     return major, minor, patch
 
 
-def fill(schema: Schema, statements: Statements, options: Options, uuid: UUID, set_uuid: UUID) -> None:
+def fill(
+    schema: Schema, statements: Statements, options: Options, uuid: UUID, set_uuid: UUID, *, now: float = 0.0
+) -> None:
     """Everything that the first snapshot has. The store must be empty; it makes no rows for a journal."""
     version = version_of(options)
     log.info("bootstrapping replica set %s, schema %s", set_uuid, options.schema_version)
@@ -42,8 +45,15 @@ def fill(schema: Schema, statements: Statements, options: Options, uuid: UUID, s
         cluster_name=options.cluster_name or "",
     ):
         _load(statements, space_id, data, Source.BOOTSTRAP)
+    if options.bootstrap_strategy == "supervised":
+        _load(statements, system.SCHEMA, pack(leader_row(uuid, now, SELF_ID)), Source.BOOTSTRAP)
     schema.memtx.confirm_to(schema.memtx.undo_end)
     schema.memtx.replica_id = SELF_ID
+
+
+def leader_row(uuid: UUID, now: float, replica_id: int) -> list[object]:
+    """Whom newcomers join, with the strategy `supervised` (box_set_bootstrap_leader_record)."""
+    return ["bootstrap_leader_uuid", str(uuid), int(now * 1_000_000), replica_id]
 
 
 def _load(statements: Statements, space_id: int, data: bytes, source: Source) -> None:

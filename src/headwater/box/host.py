@@ -78,9 +78,9 @@ class Host(Protocol):
     def checkpoint(self) -> Awaitable[None]:
         """Make a snapshot of what is written now; BoxError CHECKPOINT_IN_PROGRESS while one is made."""
 
-    def make_bootstrap_leader(self) -> Awaitable[None]:
+    def make_bootstrap_leader(self, *, graceful: bool = False) -> Awaitable[None]:
         """Make the replica set, or be the member that newcomers join; UNSUPPORTED unless the strategy is
-        `supervised`."""
+        `supervised`. `graceful`: only if no peer is that already."""
 
     def forget_replica(self, uuid: UUID) -> Awaitable[None]:
         """Keep no files more for it; returns when that is written. REPLICA_GC while it is connected."""

@@ -347,7 +347,8 @@ class Box:
         given = self.options.replicaset_uuid
         set_uuid = UUID(given) if given else self.world.chance.uuid4()
         self.renew_store()
-        first.fill(self.schema, self.statements, self.options, self.uuid, set_uuid)
+        now = self.world.clock.time()
+        first.fill(self.schema, self.statements, self.options, self.uuid, set_uuid, now=now)
         if first.version_of(self.options) >= (3, 8, 0):
             self.queue.term = 1
         self.schema.end_recovery()
@@ -458,8 +459,8 @@ class Box:
     async def register(self, uuid: UUID, name: str) -> None:
         await self.membership.register(uuid, name)
 
-    async def make_bootstrap_leader(self) -> None:
-        await self.membership.lead()
+    async def make_bootstrap_leader(self, *, graceful: bool = False) -> None:
+        await self.membership.lead(graceful=graceful)
 
     async def forget_replica(self, uuid: UUID) -> None:
         self.consumers.drop(uuid)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from headwater.box.credentials import context_of_node
+from headwater.box.first import leader_row
 from headwater.box.host import Host as ProcedureHost
 from headwater.box.readonly import ReadOnly
 from headwater.errors import BoxError, Er, er
@@ -81,6 +82,8 @@ class Membership:
         self._node = node
         self._is_told = False
         """By box.ctl.make_bootstrap_leader."""
+        self._is_asked = False
+        """The same, gracefully: only if no peer is the leader already."""
         self._told: Event = node.world.tasks.event()
         self._is_settled = False
         """Has it begun to follow? Before that nobody is an orphan or stops being one."""
@@ -128,7 +131,7 @@ class Membership:
                 return found
             case "supervised":
                 found = None if self._is_told else supervised_leader(candidates)
-                if found is None and not self._is_told:
+                if found is None and not self._is_told and not self._is_asked:
                     raise er(Er.CFG, "bootstrap_strategy", "failed to connect to the bootstrap leader")
                 return found
             case _:
@@ -149,20 +152,22 @@ class Membership:
             case "config":
                 return self._named(self.upstreams.candidates()) is not None
             case "supervised":
-                return self._is_told or supervised_leader(self.upstreams.candidates()) is not None
+                candidates = self.upstreams.candidates()
+                is_last = self._is_asked and len(candidates) == len(self.upstreams.appliers)
+                return self._is_told or is_last or supervised_leader(candidates) is not None
             case _:
                 return False
 
     async def _wait_told(self) -> None:
         try:
             async with self._node.world.tasks.timeout(self._node.options.replication_connect_timeout):
-                while not self._is_told:
+                while not (self._is_told or self._is_asked):
                     await self._told.wait()
         except TimeoutError:
             words = "failed to connect to the bootstrap leader"
             raise er(Er.CFG, "bootstrap_strategy", words) from None
 
-    async def lead(self) -> None:
+    async def lead(self, *, graceful: bool = False) -> None:
         """box.ctl.make_bootstrap_leader(): a node that has nothing yet is to make the set; one that has data says in a
         row that newcomers should join it (box_make_bootstrap_leader_nongraceful)."""
         node = self._node
@@ -170,11 +175,14 @@ class Membership:
         if strategy != "supervised":
             what = "promoting the bootstrap leader via box.ctl.make_bootstrap_leader()"
             raise er(Er.UNSUPPORTED, f"bootstrap_strategy = '{strategy}'", what)
+        if graceful:
+            self._be_asked()
+            return
         if not node.is_ready:
             self._be_told()
             return
         node.check_writable()
-        row = ["bootstrap_leader_uuid", str(node.uuid), int(node.world.clock.time() * 1_000_000), node.memtx.replica_id]
+        row = leader_row(node.uuid, node.world.clock.time(), node.memtx.replica_id)
         context_of_node(node).replace(system.SCHEMA, row)
         await node.settled()
 
@@ -182,6 +190,15 @@ class Membership:
         self._is_told = True
         self.leader_uuid = self._node.uuid
         self._node.tell_ballot()
+        self._told.set()
+        self.upstreams.wake()
+
+    def _be_asked(self) -> None:
+        """box_make_bootstrap_leader_graceful"""
+        if self._node.is_ready:
+            log.info("graceful bootstrap request is discarded: the instance is already bootstrapped")
+            return
+        self._is_asked = True
         self._told.set()
         self.upstreams.wake()
 

@@ -28,6 +28,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 _RETRY_SECONDS = 0.05
+_LEAD = "box.ctl.make_bootstrap_leader"
+"""What a node is told that has nothing yet, not even a schema that could be asked for."""
 
 
 @app.command()
@@ -63,7 +65,8 @@ async def _session(address: Uri, password: str, timeout: float, wait: float, lin
     from headwater.cli.shell.runner import SHOWN_LIMIT, Runner
 
     try:
-        connection = await _patiently(address, password, timeout, wait)
+        has_schema = not (isinstance(lines, list) and all(line.startswith(_LEAD) for line in lines))
+        connection = await _patiently(address, password, timeout, wait, has_schema=has_schema)
     except Exception as error:  # the connector's own kinds are many, and each is the end
         print(f"headwater: cannot connect to {address}: {_reason(error)}", file=sys.stderr)
         return EXIT_FAILED
@@ -76,13 +79,13 @@ async def _session(address: Uri, password: str, timeout: float, wait: float, lin
         await connection.disconnect()
 
 
-async def _patiently(address: Uri, password: str, timeout: float, wait: float) -> Any:
+async def _patiently(address: Uri, password: str, timeout: float, wait: float, *, has_schema: bool) -> Any:
     """A node that was started a moment ago does not listen yet, or has not recovered."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wait
     while True:
         try:
-            return await _connected(address, password, timeout)
+            return await _connected(address, password, timeout, has_schema=has_schema)
         except Exception as error:
             is_early = isinstance(error, ConnectionRefusedError | FileNotFoundError) or _code(error) == Er.LOADING
             if not is_early or loop.time() >= end:
@@ -90,7 +93,7 @@ async def _patiently(address: Uri, password: str, timeout: float, wait: float) -
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-async def _connected(address: Uri, password: str, timeout: float) -> Any:
+async def _connected(address: Uri, password: str, timeout: float, *, has_schema: bool = True) -> Any:
     import asynctnt
 
     # What the connector logs is told here, once; and when it is refused it leaves a future that nobody looks at.
@@ -103,6 +106,8 @@ async def _connected(address: Uri, password: str, timeout: float) -> Any:
         password=(password or "") if address.login else None,
         reconnect_timeout=0,
         connect_timeout=timeout,
+        fetch_schema=has_schema,
+        auto_refetch_schema=has_schema,
     )
     async with asyncio.timeout(timeout):
         await connection.connect()

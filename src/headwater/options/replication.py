@@ -115,7 +115,9 @@ class Replication:
     )
     bootstrap_strategy: str = setting(
         "auto",
-        "How a new replica set is created.",
+        "Who creates a new replica set: `auto`, whom all that answered choose; `config`, the `bootstrap_leader`; "
+        "`supervised`, who is told so (`box.ctl.make_bootstrap_leader`); `legacy`, whom those choose that "
+        "`replication_connect_quorum` asks for.",
         dynamic=True,
         yaml="replication.bootstrap_strategy",
         check=checks.one_of(
@@ -128,7 +130,7 @@ class Replication:
     )
     bootstrap_leader: Any = setting(
         None,
-        "Which node creates it.",
+        "With the strategy `config`: who creates it, by address, UUID or name.",
         types="string, number",
         dynamic=True,
     )

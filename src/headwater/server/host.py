@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -69,6 +69,9 @@ class Instance(Protocol):
 
     def ballot(self) -> Ballot:
         """The answer to VOTE."""
+
+    def make_bootstrap_leader(self, *, graceful: bool = False) -> Awaitable[None]:
+        """Of a node without data: it is to make the replica set."""
 
     def serve_peer(self, request: Request, user: User, channel: Channel) -> Coroutine[Any, Any, None]:
         """A request of replication (`replication.serve.serve`): it has the connection until it returns."""

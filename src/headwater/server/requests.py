@@ -25,6 +25,7 @@ from headwater.wire.ballot import encode_ballot
 from headwater.wire.body import pack_vclock
 from headwater.wire.constants import FEATURES, Feature, Key, Type, type_name
 from headwater.wire.mpwrite import pack_map_head, pack_uint
+from headwater.wire.msgpack import unpack
 from headwater.wire.request import Request
 
 log = logging.getLogger("headwater.iproto")
@@ -36,6 +37,11 @@ _BEFORE_READY = frozenset(
 _SELECT = int(Type.SELECT)
 _CALLS = (Type.CALL, Type.CALL_16)
 _DML = frozenset((Type.SELECT, Type.INSERT, Type.REPLACE, Type.UPDATE, Type.DELETE, Type.UPSERT, Type.INSERT_ARROW))
+_LEAD = "box.ctl.make_bootstrap_leader"
+"""What an operator tells one of several nodes that have nothing yet, and that nobody else can tell it: there are no
+users. So it is taken from this machine, before there is data, and from nowhere else."""
+_HERE = ("127.", "[::1]:", "unix/:")
+"""How addresses of peers on this machine begin."""
 _FORMAT_FIELD = 6
 """Of a row of `_space`."""
 
@@ -95,6 +101,8 @@ class Requests:
     def serve(self, client: Client, request: Request, txn: Transaction | None = None) -> Outcome | Later:
         """All errors become replies. In a transaction it is that which knows whether an answer has to wait."""
         try:
+            if self._is_made_leader(client, request):
+                return self._lead(request)
             self.check(request)
             return self._serve(client, request, txn)
         except BoxError as error:
@@ -111,6 +119,16 @@ class Requests:
             raise er(Er.WRONG_SCHEMA_VERSION, wanted, self._memtx.schema_version)
         if not self._box.is_ready and request.type not in _BEFORE_READY:
             raise er(Er.LOADING)
+
+    def _is_made_leader(self, client: Client, request: Request) -> bool:
+        is_asked = request.error is None and request.type in _CALLS and request.function == _LEAD
+        return is_asked and not self._box.is_ready and client.peer is not None and client.peer.startswith(_HERE)
+
+    async def _lead(self, request: Request) -> list[bytes]:
+        arguments = [] if request.tuple is None else unpack(request.tuple)
+        graceful = arguments == [{"graceful": True}]
+        await self._box.make_bootstrap_leader(graceful=graceful)
+        return []
 
     def _serve(self, client: Client, request: Request, txn: Transaction | None) -> Outcome | Later:
         if request.type in _DML:

@@ -179,7 +179,10 @@ async def make_bootstrap_leader(ctx: Context, options: Any = None) -> None:
     """Create the replica set here, with `bootstrap_strategy: supervised` (box.ctl.make_bootstrap_leader)."""
     if options is not None and not is_table(options):
         raise illegal("Usage: box.ctl.make_bootstrap_leader([{graceful = boolean}])")
-    await ctx.host.make_bootstrap_leader()
+    graceful = options.get("graceful", False) if isinstance(options, dict) else False
+    if not isinstance(graceful, bool):
+        raise illegal("Usage: box.ctl.make_bootstrap_leader([{graceful = boolean}])")
+    await ctx.host.make_bootstrap_leader(graceful=graceful)
 
 
 async def replica_gc(ctx: Context, uuid: Any = None) -> None:

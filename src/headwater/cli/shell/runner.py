@@ -78,7 +78,7 @@ class Runner:
     async def _call(self, command: Call) -> Values:
         """Maybe the schema is another one afterwards: the connector then fetches it before the next line needs it."""
         found = await self._connection.call(command.name, command.args)
-        if found.schema_id > self._connection.schema_id:
+        if self._connection.fetch_schema and found.schema_id > self._connection.schema_id:
             await self._connection.refetch_schema()
         return Values(_plain(list(found)))
 
