@@ -13,13 +13,15 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from tests.fuzz import peer
+from tests.fuzz import columns, peer
 from tests.wire.golden import packets, recordings, streams
 from tests.xlog.build import INSTANCE, log, packed, row, transaction
 
 from headwater.cli.rowtext import row_value
 from headwater.errors import BoxError, MsgPackError, Packed, XlogError, er
 from headwater.errors import Er as Code
+from headwater.kernels.columnplan import RowError
+from headwater.kernels.packplan import PackError
 from headwater.vclock import VClock, VClockError
 from headwater.wire import auth, ballot, greeting, replication, reply, request, synchro
 from headwater.wire.constants import Key, Type
@@ -347,6 +349,12 @@ TARGETS: dict[str, Target] = {
     "peer_snapshot": Target(peer.load, peer.snapshot, ()),
     "peer_ids": Target(peer.renumber, peer.packets, ()),
     "frames": Target(peer.frame, peer.rows_of_a_file, (MsgPackError,)),
+    "columns_rows": Target(columns.read_rows, columns.rows, (RowError,)),
+    "columns_packets": Target(columns.read_packets, columns.packets, (RowError,)),
+    "columns_blocks": Target(columns.read_blocks, log_blocks, ()),
+    "columns_value": Target(columns.there_and_back, columns.values, (MsgPackError, PackError)),
+    "columns_variant": Target(columns.unpack_variant, columns.variants, (PackError,)),
+    "columns_tuples": Target(columns.pack_binary, columns.tuples, (PackError, ValueError)),
     "update": Target(
         update,
         bodies(

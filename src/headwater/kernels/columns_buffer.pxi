@@ -29,6 +29,8 @@ cdef inline int buf_room(Buf *b, size_t more) except -1:
 
 
 cdef inline int buf_put(Buf *b, const void *data, size_t size) except -1:
+    if size == 0:
+        return 0
     buf_room(b, size)
     memcpy(b.data + b.size, data, size)
     b.size += size

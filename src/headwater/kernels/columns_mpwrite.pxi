@@ -147,6 +147,8 @@ cdef inline bint write_head(Buf *out, uint32_t count, uint8_t fix, uint8_t wide)
 
 
 cdef inline bint write_raw(Buf *out, const void *data, size_t size) noexcept nogil:
+    if size == 0:
+        return True
     if not room(out, size):
         return False
     memcpy(out.data + out.size, data, size)
@@ -172,7 +174,8 @@ cdef inline bint write_text(Buf *out, const void *data, size_t size) noexcept no
     else:
         p[0] = 0xDB
         p = store_be(p + 1, size, 4)
-    memcpy(p, data, size)
+    if size:
+        memcpy(p, data, size)
     out.size = p + size - out.data
     return True
 
@@ -191,7 +194,8 @@ cdef inline bint write_binary(Buf *out, const void *data, size_t size) noexcept 
     else:
         p[0] = 0xC6
         p = store_be(p + 1, size, 4)
-    memcpy(p, data, size)
+    if size:
+        memcpy(p, data, size)
     out.size = p + size - out.data
     return True
 

@@ -161,7 +161,8 @@ cdef class Variants:
             buf_room(self.out, 4 + n)
             store_le(self.out.data + self.out.size, n, 4)
             self.out.size += 4
-        memcpy(self.out.data + self.out.size, p, n)
+        if n:
+            memcpy(self.out.data + self.out.size, p, n)
         self.out.size += n
         return 0
 
@@ -173,7 +174,8 @@ cdef class Variants:
         self.head(V_BINARY)
         buf_room(self.out, 4 + n)
         store_le(self.out.data + self.out.size, n, 4)
-        memcpy(self.out.data + self.out.size + 4, p, n)
+        if n:
+            memcpy(self.out.data + self.out.size + 4, p, n)
         self.out.size += 4 + n
         return 0
 
@@ -319,7 +321,7 @@ cdef class Variants:
         if self.name_count <= NAMES_PLAIN:
             for id in range(self.name_count):
                 known = self.name_of(id, &size)
-                if size == n and memcmp(known, p, n) == 0:
+                if size == n and (n == 0 or memcmp(known, p, n) == 0):
                     return id
             if self.name_count == NAMES_PLAIN:
                 self.ids = {}
