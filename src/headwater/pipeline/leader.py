@@ -9,7 +9,8 @@ same one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from headwater.client import ConnectionFailed
 from headwater.client.pipe import Pipe
@@ -17,7 +18,11 @@ from headwater.errors import BoxError, Er, HeadwaterError
 from headwater.pipeline.errors import NotThere, PipelineError
 from headwater.pipeline.hosts import Host, ReplicaSet
 
-__all__ = ["Seeker", "is_elsewhere", "is_passing"]
+__all__ = ["TRIES", "Seeker", "is_elsewhere", "is_passing"]
+
+T = TypeVar("T")
+TRIES = 100
+"""Of what fails for reasons that pass."""
 
 _PAUSE_SECONDS = 0.1
 _PAUSE_MAX_SECONDS = 1.0
@@ -72,6 +77,30 @@ class Seeker:
                 if pipe is not None and self._takes_writes(host, pipe):
                     return pipe
         raise NotThere(self._words("takes writes", "Is one of its leaders missing in the option 'hosts'?"))
+
+    def reach(self, step: Callable[[Pipe], T], tries: int = TRIES) -> tuple[T, Pipe]:
+        """Something that is done with who takes writes, and the connection, which is still open. What fails because
+        somebody else takes them now, or for a while, is tried again."""
+        avoid = ""
+        while True:
+            pipe = self.leader(avoid)
+            try:
+                return step(pipe), pipe
+            except (BoxError, ConnectionFailed) as error:
+                pipe.close()
+                tries -= 1
+                if not is_passing(error) or not tries:
+                    raise PipelineError(f"{pipe.uri}: {error}") from error
+                avoid = pipe.uri.address if is_elsewhere(error) else ""
+            except BaseException:
+                pipe.close()
+                raise
+
+    def surely(self, step: Callable[[Pipe], T], tries: int = TRIES) -> T:
+        """As `reach`; the connection is closed."""
+        done, pipe = self.reach(step, tries)
+        pipe.close()
+        return done
 
     def any(self, first: int = 0, at_least: Mapping[int, int] | None = None, avoid: str = "") -> Pipe:
         """A connection to a member that can be read, number `first` before others; it has all that this vclock says."""

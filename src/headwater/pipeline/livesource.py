@@ -161,13 +161,13 @@ class LiveReader(ds.DataSourceReader):
         for name in self.schema.names:
             if name not in facts.names and name not in own:
                 raise NotThere(f"Space '{facts.name}' of {members} has no field '{name}'. It is {facts.ddl()}.")
-        known = (
-            frozenset(facts.names) if self.options.columns is not None or len(self.options.sets) == 1 else frozenset()
-        )
-        why = unfit(self.schema, facts, self.options.types, known)
-        if why is not None and not self.options.types.rescued:
+        # A field that another set has not got is rescued, unless the user said which columns are wanted.
+        whole = len(self.options.sets) > 1 and self.options.columns is None and not self.options.types.rescued
+        why = unfit(self.schema, facts, self.options.types, frozenset() if whole else frozenset(facts.names))
+        if why is not None:
             raise SchemaChanged(
-                f"The space '{facts.name}' of {members} does not suit the columns of this query: {why}."
+                f"The space '{facts.name}' of {members} does not suit the columns of this query: {why}. It is "
+                f"{facts.ddl()}. Give a schema that suits all replica sets."
             )
 
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:

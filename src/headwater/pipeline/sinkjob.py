@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as spark
@@ -71,21 +70,24 @@ def begin(options: SinkOptions, schema: spark.StructType, *, overwrite: bool) ->
         batch=options.version or 0,
         run=uuid.uuid4().hex,
     )
-    with closing(job.seeker().leader()) as pipe:
-        found = ddl.find(pipe, options.space)
-        if found is not None and options.save_mode == "ignore":
-            return replace(job, is_void=True)
-        if found is not None and options.save_mode == "errorIfExists":
-            raise PipelineError(
-                f"Space '{options.space}' exists already at {pipe.uri}, and the option 'saveMode' is errorIfExists."
-            )
-        target = aim(pipe, found, schema, options, is_lasting=job.is_lasting)
-        job = replace(job, target=target)
-        if not _announce(job, target, pipe, overwrite=overwrite):
-            return replace(job, is_void=True)
-        if overwrite and found is not None:
-            ddl.truncate(pipe, found)
-    return job
+    return job.seeker().surely(lambda pipe: _begin(job, pipe, overwrite=overwrite))
+
+
+def _begin(job: Job, pipe: Pipe, *, overwrite: bool) -> Job:
+    options = job.options
+    found = ddl.find(pipe, options.space)
+    if found is not None and options.save_mode == "ignore":
+        return replace(job, is_void=True)
+    if found is not None and options.save_mode == "errorIfExists":
+        raise PipelineError(
+            f"Space '{options.space}' exists already at {pipe.uri}, and the option 'saveMode' is errorIfExists."
+        )
+    target = aim(pipe, found, job.schema, options, is_lasting=job.is_lasting)
+    if not _announce(job, target, pipe, overwrite=overwrite):
+        return replace(job, is_void=True)
+    if overwrite and found is not None:
+        ddl.truncate(pipe, found)
+    return replace(job, target=target)
 
 
 def _announce(job: Job, target: Target, pipe: Pipe, *, overwrite: bool) -> bool:

@@ -14,9 +14,9 @@ from headwater.client.pipe import Load, Pipe
 from headwater.errors import BoxError
 from headwater.pipeline.chunks import Chunk
 from headwater.pipeline.errors import DataLost, PipelineError
-from headwater.pipeline.leader import Seeker, is_passing
+from headwater.pipeline.leader import TRIES, Seeker, is_passing
 from headwater.pipeline.sinkoptions import IDEMPOTENT
-from headwater.pipeline.sinkwrite import KEPT_BYTES, TRIES, Entry, Task, Writer
+from headwater.pipeline.sinkwrite import KEPT_BYTES, Entry, Task, Writer
 from headwater.wire.ballot import decode_ballot
 from headwater.wire.constants import Type, type_name
 from headwater.wire.xrow import Row

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import types as spark
 
 from headwater.client.pipe import Pipe
-from headwater.errors import BoxError
+from headwater.errors import BoxError, Er
 from headwater.pipeline import ddl
 from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
 from headwater.pipeline.errors import NotThere, PipelineError
 from headwater.pipeline.sinkoptions import SinkOptions
 from headwater.pipeline.sinkplan import SinkPlan
 from headwater.pipeline.sinkrows import ProgressSpace
-from headwater.pipeline.types import ENVELOPE, RESCUED, field_type
+from headwater.pipeline.types import DATETIME, ENVELOPE, INTERVAL, RESCUED, field_type
 
 __all__ = ["Target", "aim"]
 
@@ -79,9 +79,27 @@ def _create(pipe: Pipe, schema: spark.StructType, options: SinkOptions) -> Space
         return ddl.create(pipe, options.space, fields, keys, options.engine)
     except BoxError as error:
         raise PipelineError(
-            f"The space '{options.space}' cannot be made at {pipe.uri}: {error}. Make it by hand, or name other types "
-            "in the option 'fieldTypes'."
+            f"The space '{options.space}' cannot be made at {pipe.uri}: {error}. {_remedy(error, pipe)}"
         ) from None
+
+
+def _remedy(error: BoxError, pipe: Pipe) -> str:
+    if error.code != Er.ACCESS_DENIED:
+        return "Make it by hand, or name other types in the option 'fieldTypes'."
+    user = pipe.uri.login or "guest"
+    return (
+        f"Make it by hand, or let the user do it: box.schema.user.grant('{user}', 'create', 'space'), and ('{user}', "
+        "'read,write', 'space', …) for _space, _index and _schema."
+    )
+
+
+def _field_type(type: spark.DataType) -> str:
+    """What a struct is not by its names is a map."""
+    if type == DATETIME:
+        return "datetime"
+    if isinstance(type, spark.StructType) and type != INTERVAL:
+        return "map"
+    return "any" if isinstance(type, spark.NullType) else field_type(type)
 
 
 def _fields(schema: spark.StructType, options: SinkOptions) -> list[FieldFacts]:
@@ -90,7 +108,7 @@ def _fields(schema: spark.StructType, options: SinkOptions) -> list[FieldFacts]:
     apart = {name.lower() for name in (options.op_column, options.ops_column) if name is not None}
     apart |= {RESCUED} | {"_" + name for name in ENVELOPE.names}
     fields = [
-        FieldFacts(column.name, asked.pop(column.name, "") or field_type(column.dataType))
+        FieldFacts(column.name, asked.pop(column.name, "") or _field_type(column.dataType))
         for column in schema
         if column.name.lower() not in apart
     ]

@@ -56,17 +56,17 @@ def write_of_stream(job: Job, batches: Iterator[pa.RecordBatch], partition: int,
     """Of a batch of a stream; `query` is what Spark calls the query for as long as its checkpoint lives."""
     job = replace(job, app=job.options.app or query, batch=batch)
     seeker = job.seeker()
-    pipe = seeker.leader()
-    try:
-        target = aim(pipe, ddl.find(pipe, job.options.space), job.schema, job.options, is_lasting=True)
-        is_known = target.progress is not None and _is_in(job, pipe, target.progress)
-    except BaseException:
-        pipe.close()
-        raise
+    (target, is_known), pipe = seeker.reach(lambda pipe: _find(job, pipe))
     if is_known:
         pipe.close()
         return SinkMessage(job.app, batch, partition, is_known=True, engine=target.plan.space.engine)
     return _run(job, batches, partition, target, seeker, pipe)
+
+
+def _find(job: Job, pipe: Pipe) -> tuple[Target, bool]:
+    """Where the rows go, and whether this batch was written before."""
+    target = aim(pipe, ddl.find(pipe, job.options.space), job.schema, job.options, is_lasting=True)
+    return target, target.progress is not None and _is_in(job, pipe, target.progress)
 
 
 def _is_in(job: Job, pipe: Pipe, progress: ProgressSpace) -> bool:

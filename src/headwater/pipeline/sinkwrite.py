@@ -18,7 +18,7 @@ from headwater.errors import BoxError
 from headwater.kernels import mp_array_fields
 from headwater.pipeline.chunks import Chunk, Digest
 from headwater.pipeline.errors import DataLost, PipelineError
-from headwater.pipeline.leader import Seeker, is_elsewhere, is_passing
+from headwater.pipeline.leader import TRIES, Seeker, is_elsewhere, is_passing
 from headwater.pipeline.sinkoptions import IDEMPOTENT
 from headwater.pipeline.sinkplan import SinkPlan
 from headwater.pipeline.sinkrows import WHOLE, ProgressRow, ProgressSpace, first_of
@@ -29,8 +29,6 @@ __all__ = ["Superseded", "Task", "Transactional", "WriteRefused", "Writer"]
 
 KEPT_BYTES = 64 << 20
 """Tuples that are kept after they were sent."""
-TRIES = 100
-"""Of one chunk; who writes the same at the same time makes it fail once or twice."""
 
 
 class WriteRefused(PipelineError):
