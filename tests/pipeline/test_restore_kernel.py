@@ -16,7 +16,7 @@ from headwater.typing import FieldType
 from headwater.wire.constants import Flag, Type
 from headwater.wire.msgpack import pack
 from headwater.wire.synchro import Synchro, encode_synchro
-from headwater.wire.xrow import Row, decode_row, encode_row
+from headwater.wire.xrow import Row, decode_row, encode_packet, encode_row
 
 FREE = [(1 << 63) - 1] * 32
 NONE = [0] * 32
@@ -192,6 +192,30 @@ def test_keys_are_taken_out_of_tuples(k: ModuleType) -> None:
     assert k.keys_of(encoded(rows), 0, {512: [2, 0]}) == [(512, pack(["c", 1])), (512, pack(["c", 1]))]
 
 
+def test_packets_become_rows_that_wait_for_nobody(k: ModuleType) -> None:
+    waits = Flag.COMMIT | Flag.WAIT_SYNC | Flag.WAIT_ACK
+    rows = [
+        change(Type.REPLACE, 5, tuple=[1], tsn=5, flags=0, sync=9),
+        change(Type.NOP, 6, tsn=5, flags=1, sync=9),
+        change(Type.REPLACE, 7, tuple=[2], flags=waits, sync=9),
+    ]
+    rows[1].body = b""
+    packets = b"".join(map(encode_packet, rows))
+    made, at, count = k.unframe(packets + b"\xce\x00", 0, -1)
+    assert (at, count) == (len(packets), 3)
+    for row in rows:
+        row.sync, row.flags = 0, row.flags & 1
+    assert made == encoded(rows)
+
+
+def test_packets_of_a_snapshot_are_numbered(k: ModuleType) -> None:
+    rows = [Row(Type.INSERT, timestamp=2.5, body=pack({0x10: 512, 0x21: [key]}), sync=3) for key in (1, 2)]
+    made, _, count = k.unframe(b"".join(map(encode_packet, rows)), 0, 256)
+    assert [decode_row(made, at)[0].lsn for at in starts(made)] == [256, 257]
+    assert k.tuples_of(made, 0) == (b"\0\0\0\0\2\0\0\0\4\0\0\0", pack([1]) + pack([2]))
+    assert count == 2
+
+
 # ---- twins -----------------------------------------------------------------------------------------
 
 
@@ -261,7 +285,8 @@ def parted(k: ModuleType, data: bytes) -> list[Any]:
 def test_the_twins_answer_alike(seed: int) -> None:
     native, pure = twin("_split"), twin("pure.split")
     dice = random.Random(seed)
-    data = encoded(random_rows(dice))
+    rows = random_rows(dice)
+    data, packets = encoded(rows), b"".join(map(encode_packet, rows))
     if seed % 3 == 0:
         place = dice.randrange(len(data))
         data = data[:place] + bytes([dice.randrange(256)]) + data[place + dice.choice((1, 1, 2)) :]
@@ -273,5 +298,8 @@ def test_the_twins_answer_alike(seed: int) -> None:
         lambda k: parted(k, data),
         lambda k: k.number(data, 0, 100, 500),
         lambda k: k.keys_of(data, 0, {512: [0, 2], 513: [1]}),
+        lambda k: k.tuples_of(data, 0),
+        lambda k: k.unframe(packets, 0, -1),
+        lambda k: k.unframe(packets[:-3], 0, 7),
     ):
         assert answer(lambda call=call: call(native)) == answer(lambda call=call: call(pure)), f"seed {seed}"

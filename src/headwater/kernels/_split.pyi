@@ -97,3 +97,11 @@ def number(rows: bytes, offset: int, base: int, limit: int) -> tuple[bytes, int,
 def keys_of(rows: bytes, offset: int, spaces: Mapping[int, Sequence[int]]) -> list[tuple[int, bytes]]:
     """(space, primary key as an array) of each change of a space whose key fields are known; those without a key
     (DELETE by another index, a tuple that is too short) are left out."""
+
+def unframe(packets: bytes, offset: int, base: int) -> tuple[bytes, int, int]:
+    """Packets `ce<u32> header body` as rows of a file: (the rows, offset after the last whole packet, how many). With
+    `base` >= 0 they are rows of a snapshot and get the LSNs base, base + 1, …; with -1 rows of a log, as they are but
+    for the sync, and without other flags than COMMIT: nobody waits any more."""
+
+def tuples_of(rows: bytes, offset: int) -> tuple[bytes, bytes]:
+    """(offsets, data) of the tuples of INSERT and REPLACE rows, as `_columns` has tuples; others are passed over."""

@@ -14,7 +14,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 from headwater.errors import MsgPackError
 from headwater.kernels.columnplan import RowError
 
-__all__ = ["Splitter", "Survey", "keys_of", "number"]
+__all__ = ["Splitter", "Survey", "keys_of", "number", "tuples_of", "unframe"]
 
 include "mp.pxi"
 include "ext.pxi"
@@ -38,7 +38,7 @@ cdef enum:
     STOP_BEYOND = 1
     STOP_WORD = 2
     REPLICAS = 32
-    HEAD_MAX = 40          # bytes of a header that is written here, at most
+    HEAD_MAX = 64          # bytes of a header that is written here, at most
 
 cdef uint64_t I64_MAX = <uint64_t> 0x7FFFFFFFFFFFFFFF
 
@@ -772,3 +772,127 @@ cdef object key_bytes(bp array, object fields, uint32_t count):
         f = field_of(array, field)
         out.append(PyBytes_FromStringAndSize(<const char *> f, mp_skip(f) - f))
     return b"".join(out)
+
+
+cdef bp packet_body(bytes packets, bp p, bp end, bp *after) except? NULL:
+    """Where the header of the packet at p begins, and the offset after it; NULL if it is not whole."""
+    cdef uint64_t size
+    after[0] = NULL
+    if p >= end:
+        return NULL
+    if TYPE_OF[p[0]] != MP_UINT:
+        raise RowError("a packet does not begin with its length", p - data_of(packets), 0, -1)
+    if SIZE_OF[p[0]] > end - p:
+        return NULL
+    size = load_uint(p)
+    p += SIZE_OF[p[0]]
+    if size > <uint64_t> (end - p):
+        return NULL
+    after[0] = p + size
+    return p
+
+
+def unframe(bytes packets not None, Py_ssize_t offset, int64_t base):
+    """Packets as rows of a file."""
+    cdef bp start = data_of(packets)
+    cdef bp end = start + PyBytes_GET_SIZE(packets)
+    cdef bp p, head, after, row_end, body
+    cdef RowHead h
+    cdef Buf out
+    cdef uint64_t count = 0
+    check_range(packets, offset, PyBytes_GET_SIZE(packets))
+    memset(&out, 0, sizeof(Buf))
+    p = start + offset
+    try:
+        while True:
+            head = packet_body(packets, p, end, &after)
+            if head == NULL:
+                break
+            row_end = read_row(packets, head, after, &body, &h)
+            if row_end != after:
+                raise RowError("can't parse row", p - start, h.lsn, -1)
+            put_row(&out, &h, body if body != NULL else after, after, base + <int64_t> count if base >= 0 else -1)
+            count += 1
+            p = after
+        return PyBytes_FromStringAndSize(<char *> out.data, out.size) if out.size else b"", p - start, count
+    finally:
+        free(out.data)
+
+
+cdef int put_row(Buf *out, RowHead *h, bp body, bp after, int64_t number) except -1:
+    """With this number as a row of a snapshot; with -1 as a row of a log that waits for nobody."""
+    cdef uint8_t *p
+    cdef uint8_t *begin
+    cdef bint several = number < 0 and (h.tsn != h.lsn or not h.flags & FLAG_COMMIT)
+    cdef uint64_t lsn = <uint64_t> h.lsn if number < 0 else <uint64_t> number
+    buf_room(out, HEAD_MAX + (after - body))
+    begin = out.data + out.size
+    begin[0] = 0x81
+    begin[1] = 0
+    p = put_uint(begin + 2, h.type)
+    if h.replica_id and number < 0:
+        p[0] = 2
+        p = put_uint(p + 1, h.replica_id)
+        begin[0] += 1
+    if h.group_id:
+        p[0] = 7
+        p = put_uint(p + 1, h.group_id)
+        begin[0] += 1
+    if lsn:
+        p[0] = 3
+        p = put_uint(p + 1, lsn)
+        begin[0] += 1
+    if h.timestamp != 0:
+        p[0] = 4
+        p = put_double(p + 1, h.timestamp)
+        begin[0] += 1
+    if several:
+        p[0] = 8
+        p = put_uint(p + 1, <uint64_t> (h.lsn - h.tsn))
+        begin[0] += 1
+        if h.flags & FLAG_COMMIT:
+            p[0] = 9
+            p[1] = FLAG_COMMIT
+            p += 2
+            begin[0] += 1
+    memcpy(p, body, after - body)
+    out.size = (p - out.data) + (after - body)
+    return 0
+
+
+def tuples_of(bytes rows not None, Py_ssize_t offset):
+    """(offsets, data) of the tuples of INSERT and REPLACE rows."""
+    cdef bp start = data_of(rows)
+    cdef bp end = start + PyBytes_GET_SIZE(rows)
+    cdef bp p, after, body
+    cdef RowHead h
+    cdef RowBody b
+    cdef Buf ends, out
+    cdef uint8_t four[4]
+    check_range(rows, offset, PyBytes_GET_SIZE(rows))
+    memset(&ends, 0, sizeof(Buf))
+    memset(&out, 0, sizeof(Buf))
+    p = start + offset
+    try:
+        store_le(four, 0, 4)
+        buf_put(&ends, four, 4)
+        while p < end:
+            after = read_row(rows, p, end, &body, &h)
+            if (h.type == TYPE_INSERT or h.type == TYPE_REPLACE) and body != NULL:
+                if not row_body(body, h.type, &b):
+                    raise RowError("can't parse row", p - start, h.lsn, -1)
+                if b.tuple == NULL:
+                    raise RowError("a row without its tuple", p - start, h.lsn, -1)
+                buf_put(&out, b.tuple, mp_skip(b.tuple) - b.tuple)
+                if out.size > 0x7FFFFFFF:
+                    raise ValueError("more than 2 GiB of tuples")
+                store_le(four, out.size, 4)
+                buf_put(&ends, four, 4)
+            p = after
+        return (
+            PyBytes_FromStringAndSize(<char *> ends.data, ends.size),
+            PyBytes_FromStringAndSize(<char *> out.data, out.size) if out.size else b"",
+        )
+    finally:
+        free(ends.data)
+        free(out.data)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater import kernels
 from headwater.kernels.columnplan import RowError
 
-__all__ = ["RowError", "Splitter", "Stop", "Survey", "compiled", "keys_of", "number"]
+__all__ = ["RowError", "Splitter", "Stop", "Survey", "compiled", "keys_of", "number", "tuples_of", "unframe"]
 
 
 class Stop(IntEnum):
@@ -21,19 +21,19 @@ class Stop(IntEnum):
 
 
 if TYPE_CHECKING:
-    from headwater.kernels._split import Splitter, Survey, keys_of, number
+    from headwater.kernels._split import Splitter, Survey, keys_of, number, tuples_of, unframe
 
     compiled: bool
 elif not kernels.compiled:
-    from headwater.kernels.pure.split import Splitter, Survey, keys_of, number
+    from headwater.kernels.pure.split import Splitter, Survey, keys_of, number, tuples_of, unframe
 
     compiled = False
 else:
     try:
-        from headwater.kernels._split import Splitter, Survey, keys_of, number
+        from headwater.kernels._split import Splitter, Survey, keys_of, number, tuples_of, unframe
 
         compiled = True
     except ImportError:
-        from headwater.kernels.pure.split import Splitter, Survey, keys_of, number
+        from headwater.kernels.pure.split import Splitter, Survey, keys_of, number, tuples_of, unframe
 
         compiled = False

@@ -9,7 +9,7 @@ from headwater.kernels.columnplan import RowError
 from headwater.kernels.pure import msgpack as mp
 from headwater.kernels.pure.fields import FieldCheck
 from headwater.kernels.pure.keys import Flat, KeyDef, KeyPart, flat_value
-from headwater.kernels.pure.rows import header
+from headwater.kernels.pure.rows import COMMIT, header
 from headwater.kernels.pure.splitrows import (
     DELETE,
     DELETE_RANGE,
@@ -29,7 +29,7 @@ from headwater.kernels.pure.splitrows import (
 from headwater.kernels.pure.survey import Survey
 from headwater.typing import VCLOCK_MAX
 
-__all__ = ["Splitter", "Survey", "keys_of", "number"]
+__all__ = ["Splitter", "Survey", "keys_of", "number", "tuples_of", "unframe"]
 
 Part = tuple[int, int, bool, Callable[[bytes], bytes] | None]
 
@@ -208,3 +208,51 @@ def keys_of(rows: bytes, offset: int, spaces: Mapping[int, Sequence[int]]) -> li
             parts = (rows[offsets[field] : offsets[field + 1]] for field in wanted)
             found.append((body.space_id, mp.array_header(len(wanted)) + b"".join(parts)))
     return found
+
+
+def unframe(packets: bytes, offset: int, base: int) -> tuple[bytes, int, int]:
+    check_offset(packets, offset)
+    out = bytearray()
+    count = 0
+    while (place := _packet(packets, offset)) is not None:
+        begin, after = place
+        head = read_head(packets[:after], begin)
+        if head.end != after:
+            raise RowError("can't parse row", offset, head.lsn)
+        body = packets[head.body : after] if head.body is not None else b""
+        if base >= 0:
+            out += header(head.type, 0, head.group_id, base + count, head.timestamp) + body
+        else:
+            flags = head.flags & COMMIT
+            out += header(head.type, head.replica_id, head.group_id, head.lsn, head.timestamp, head.tsn, flags) + body
+        count += 1
+        offset = after
+    return bytes(out), offset, count
+
+
+def _packet(packets: bytes, offset: int) -> tuple[int, int] | None:
+    """Where the header of the packet at `offset` begins and where it ends; None if it is not whole."""
+    if offset >= len(packets):
+        return None
+    if mp.TYPE_OF[packets[offset]] != mp.UINT:
+        raise RowError("a packet does not begin with its length", offset)
+    begin = offset + mp.SIZE_OF[packets[offset]]
+    if begin > len(packets):
+        return None
+    after = begin + mp.integer(packets, offset)
+    return None if after > len(packets) else (begin, after)
+
+
+def tuples_of(rows: bytes, offset: int) -> tuple[bytes, bytes]:
+    check_offset(rows, offset)
+    ends, data = [0], bytearray()
+    while offset < len(rows):
+        head = read_head(rows, offset)
+        offset = head.end
+        if head.type in (INSERT, REPLACE) and head.body is not None:
+            body = read_body(rows, head)
+            if body.tuple is None:
+                raise RowError("a row without its tuple", head.begin, head.lsn)
+            data += rows[body.tuple : mp.mp_next(rows, body.tuple)]
+            ends.append(len(data))
+    return b"".join(end.to_bytes(4, "little") for end in ends), bytes(data)

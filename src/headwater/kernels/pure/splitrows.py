@@ -39,6 +39,7 @@ class Head:
     replica_id: int = 0
     group_id: int = 0
     lsn: int = 0
+    tsn: int = 0
     flags: int = 0
     timestamp: float = 0.0
 
@@ -104,6 +105,7 @@ def _header(rows: bytes, begin: int, end: int) -> Head:
     head.replica_id = numbers.get(_REPLICA_ID, 0) & _U32
     head.group_id = numbers.get(_GROUP_ID, 0) & _U32
     head.lsn = _signed(numbers.get(_LSN, 0))
+    head.tsn = head.lsn - numbers.get(_TSN, 0)
     head.flags = numbers.get(_FLAGS, 0) & 0xFF | (0 if _TSN in numbers else COMMIT)
     return head
 
