@@ -209,3 +209,41 @@ def test_no_delay_at_all() -> None:
         await nodes.until(lambda: not master.box.facts().is_gc_paused, "nobody is waited for", seconds=1)
 
     nodes.run(test)
+
+
+def test_files_of_before_a_rebootstrap_lead_nowhere() -> None:
+    """They stay while removal is paused. Whoever stands in them lacks the rows that the new snapshot brought."""
+    nodes = ReplicaSet()
+
+    async def test() -> None:
+        options = {"bootstrap_strategy": "legacy", "checkpoint_count": 1}
+        master = nodes.peer("m", **options)
+        middle = nodes.peer("r", "m", **options)
+        last = nodes.peer("l", "m", **options)
+        await master.start()
+        await master.make_space()
+        await middle.start()
+        await last.start()
+        await last.configure(replication=["r:3301"])
+        last.options["replication"] = ["r:3301"]
+        await master.put(1)
+        await nodes.equal(master, middle, last)
+        await middle.stop()
+        for peer in (middle, last):
+            known = master.box.replicaset.find(peer.box.uuid)
+            assert known is not None
+            await nodes.until(lambda known=known: known.guest is None, "it is gone")
+            await master.do(master.box.forget_replica(known.uuid))
+        await write_files(master, 3)
+        await middle.start()
+        await master.put(1000)
+        await nodes.equal(master, middle)
+        assert len(middle.files(".xlog")) > 1, "those of before are there"
+        upstream = last.upstream(middle)
+        await nodes.until(lambda: "Missing .xlog" in last.upstream(middle).message, f"a gap: {upstream}")
+        assert last.keys == [1], "it gets nothing from behind the gap"
+        await last.stop()
+        await last.start()
+        await nodes.equal(master, middle, last)
+
+    nodes.run(test)

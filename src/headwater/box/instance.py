@@ -375,7 +375,7 @@ class Box:
         recovered = Recovered(self.uuid, self.prepared, [], [])
         self.gc.vclock = self.prepared
         if before is not None:
-            recovered.logs = before.logs
+            recovered.logs, recovered.begins_anew = before.logs, True
             for snapshot in before.checkpoints:
                 self.gc.supersede(snapshot.vclock)
         self._open_journal(recovered)

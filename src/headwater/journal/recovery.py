@@ -70,6 +70,8 @@ class Recovered:
     rows: int = 0
     discarded: list[str] = field(default_factory=list)
     """Files that are of no use, to be moved out of the way: a snapshot that is damaged, a log without a head."""
+    begins_anew: bool = False
+    """`logs` are of a life before a rebootstrap: what is written now does not go on where they end."""
     lost: list[str] = field(default_factory=list)
     """Logs behind rows that a power cut took. They must be gone before anything is written; oldest first."""
 
@@ -409,6 +411,7 @@ def open_writer(disk: Disk, settings: Settings, recovered: Recovered) -> LogWrit
         files=[LogEntry(file.path, file.vclock) for file in recovered.logs],
         open_end=recovered.open_end,
         append_to=recovered.append_to,
+        begins_anew=recovered.begins_anew,
         sync=settings.wal_mode is WalMode.FSYNC,
         max_size=settings.wal_max_size,
     )

@@ -74,6 +74,7 @@ class LogWriter:
         files: Sequence[LogEntry] = (),
         open_end: OpenEnd | None = None,
         append_to: OpenEnd | None = None,
+        begins_anew: bool = False,
         sync: bool = False,
         max_size: int = 256 << 20,
     ) -> None:
@@ -95,6 +96,8 @@ class LogWriter:
         """Closed before the next file is begun."""
         self._append_to = append_to
         """Has a head and no row: the next batch goes there."""
+        self._begins_anew = begins_anew
+        """The next file does not go on where the last one ends, and must not say so."""
         self._file: File | None = None
         self._path = ""
         self._begin = VClock()
@@ -223,11 +226,11 @@ class LogWriter:
         path = f"{self._directory}/{file_name(self._vclock.signature, XLOG)}"
         if path != self._abandoned and self._disk.exists(path):
             raise XlogError("the file exists and is not ours to append to: move it away", path=path)
-        previous = self.files[-1].vclock if self.files else None
+        previous = self.files[-1].vclock if self.files and not self._begins_anew else None
         head = format_meta(Meta(XLOG, self._instance_uuid, self._vclock, previous))
         file = self._materialize(path, lambda new: new.append(head))
         self._take_over(file, path, self._vclock, len(head))
-        self._abandoned = ""
+        self._abandoned, self._begins_anew = "", False
         self.files = (*self.files, LogEntry(path, self._vclock))
 
     def _materialize(self, path: str, fill: Callable[[File], None]) -> File:

@@ -202,8 +202,9 @@ class Cursor:
         entry = following[0]
         fresh = self._open(entry, 0)
         self._checked(fresh, await self._run(fresh.open))
-        is_chained = fresh.previous is None or fresh.previous == left.vclock
         begin = lsns_of(entry.vclock)
+        # A file that names none before it begins a life: those before it are of one that a rebootstrap has ended.
+        is_chained = fresh.previous == left.vclock or (fresh.previous is None and covers(self._lsns, begin))
         if not is_chained or not (walk.is_over or covers(self._lsns, begin)):
             self._check_have(begin)
         # Rows that were never written leave a hole in the numbers (recovery_open_log).
