@@ -30,6 +30,7 @@ from headwater.box.settings import apply_settings, settings_of
 from headwater.box.stat import Stats
 from headwater.box.synchro import SynchroRows
 from headwater.box.watchers import Watchers
+from headwater.errors import BoxError
 from headwater.journal import (
     CheckpointDaemon,
     Checkpointer,
@@ -67,6 +68,8 @@ from headwater.world import World
 log = logging.getLogger("headwater.box")
 
 NIL = UUID(int=0)
+FIRST_WRITES_AGAIN = 1.0
+"""Seconds until what the options want in the dictionary is tried again."""
 
 
 class Server(Protocol):
@@ -234,6 +237,16 @@ class Box:
             grant_guest(self)
         create_credentials(self, self.credentials)
         await self.settled()
+
+    async def _try_first_writes(self) -> None:
+        """A disk that takes nothing now may take it later."""
+        while not (self._made_first_writes or self.is_read_only):
+            try:
+                await self._first_writes()
+            except BoxError as error:
+                self._made_first_writes = False
+                log.error("users of the options cannot be written: %s. This is tried again", error.message)
+                await self.world.tasks.sleep(FIRST_WRITES_AGAIN)
 
     async def _tick(self) -> None:
         """Rates of box.stat and the ballot's vclock."""
@@ -564,7 +577,7 @@ class Box:
             log.info("box switched to read-only - %s", self.read_only.words)
         else:
             log.info("box switched to rw")
-            self.world.tasks.spawn(self._first_writes(), "first writes")
+            self.world.tasks.spawn(self._try_first_writes(), "first writes")
         self.tell.status()
         self.tell.election()
         self.tell.ballot()
