@@ -55,6 +55,16 @@ class Layout:
     def count(self) -> int:
         return len(self.buckets)
 
+    def with_spaces(self, spaces: Sequence[int]) -> Layout:
+        """With these, whole, in the last bucket."""
+        if not spaces:
+            return self
+        last = self.buckets[-1]
+        grown = Bucket(last.number, [*last.stretches, *(Stretch(space_id) for space_id in spaces)])
+        first = {**self.first, **dict.fromkeys(spaces, last.number)}
+        bounds = {**self.bounds, **{space_id: [] for space_id in spaces}}
+        return Layout([*self.buckets[:-1], grown], first, bounds, self.unordered)
+
 
 @dataclass(slots=True)
 class _Weighed:
@@ -124,8 +134,13 @@ class Layouter:
 
     # ---- parting
 
+    @property
+    def weight(self) -> int:
+        """Bytes of all rows, about."""
+        return sum(space.size for space in self._spaces.values())
+
     def layout(self, cores: int, size: int = BUCKET_BYTES) -> Layout:
-        total = sum(space.size for space in self._spaces.values())
+        total = self.weight
         size = max(1, min(size, max(total // max(cores, 1), size // 16)))
         buckets = [Bucket(0)]
         first: dict[int, int] = {}
@@ -140,6 +155,18 @@ class Layouter:
             filled = self._place(space, buckets, bounds[space.space_id], filled)
         for bucket in buckets:
             self._find_blocks(bucket)
+        return Layout(buckets, first, bounds, frozenset(self._unordered))
+
+    def alike(self, layout: Layout) -> Layout:
+        """The buckets of another place, for the spaces that are here."""
+        buckets = [
+            Bucket(bucket.number, [each for each in bucket.stretches if each.space_id in self._spaces])
+            for bucket in layout.buckets
+        ]
+        for bucket in buckets:
+            self._find_blocks(bucket)
+        first = {space_id: number for space_id, number in layout.first.items() if space_id in self._spaces}
+        bounds = {space_id: found for space_id, found in layout.bounds.items() if space_id in self._spaces}
         return Layout(buckets, first, bounds, frozenset(self._unordered))
 
     @staticmethod
@@ -167,7 +194,8 @@ class Layouter:
 
     def _find_blocks(self, bucket: Bucket) -> None:
         """From the last mark at or before its beginning to the first one behind its end."""
-        wanted = [each for each in bucket.stretches if self._is_read_here(each.space_id)]
+        found = [each for each in bucket.stretches if self._is_read_here(each.space_id)]
+        wanted = sorted(found, key=lambda each: each.space_id)
         if not wanted or not self._marks:
             return
         bucket.begin, bucket.end = self._marks[0][0], self._end

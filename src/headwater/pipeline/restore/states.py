@@ -33,17 +33,24 @@ class Found:
 class States:
     """The rows of all spaces of users at the point, bucket by bucket."""
 
-    def __init__(self, runner: Runner, material: Material, staging: Staging) -> None:
+    def __init__(
+        self, runner: Runner, material: Material, staging: Staging, *, spaces: frozenset[int] | None = None
+    ) -> None:
+        """`spaces`: only these."""
         self._runner = runner
         self._material = material
         self._staging = staging
-        self._distrusted: frozenset[int] = frozenset()
+        self.lives = {
+            space_id: life for space_id, life in material.state.lives.items() if spaces is None or space_id in spaces
+        }
+        self.distrusted: frozenset[int] = frozenset()
+        """Spaces whose rows in the snapshot are not to be believed to be in order."""
 
     def run(self) -> Found:
         """A space whose rows lie in the snapshot in another order than that of its key is found out, and parted as the
         rows of logs are."""
         while True:
-            layouter = self._layouter()
+            layouter = self.layouter()
             layout = layouter.layout(self._runner.cores)
             parted = self.part(layouter, layout)
             tasks = [self.task(bucket, layout, parted) for bucket in layout.buckets]
@@ -52,11 +59,12 @@ class States:
             if not disordered:
                 numbers = [each for one in parted for each in one.numbers]
                 return Found(states, self._material.state.sequences.values(numbers))
-            self._distrusted |= disordered
+            self.distrusted |= disordered
 
-    def _layouter(self) -> Layouter:
+    def layouter(self) -> Layouter:
+        """Knows what lies where."""
         material = self._material
-        layouter = Layouter(material.state.lives, self._distrusted)
+        layouter = Layouter(self.lives, self.distrusted)
         layouter.snapshot(material.base.marks, material.base.end)
         for part in material.parts:
             size = sum(size for space_id, (_, size) in part.facts.spaces.items() if space_id > SYSTEM_MAX)
@@ -111,7 +119,7 @@ class States:
 
     def task(self, bucket: Bucket, layout: Layout, parted: Sequence[Parted]) -> ReduceTask:
         pieces: list[Piece] = [piece for one in parted for piece in one.pieces if piece.bucket == bucket.number]
-        base, staging, lives = self._material.base, self._staging, self._material.state.lives
+        base, staging, lives = self._material.base, self._staging, self.lives
         spaces = tuple(
             SpaceTask(
                 each.space_id,
@@ -129,7 +137,7 @@ class States:
         return replace(made, path=base.file.path, size=base.file.size, parts=parts) if parts else made
 
     def _is_read_here(self, space_id: int, layout: Layout) -> bool:
-        return self._material.state.lives[space_id].since is None and space_id not in layout.unordered
+        return self.lives[space_id].since is None and space_id not in layout.unordered
 
     def _base_parts(self, bucket: Bucket, spaces: Sequence[SpaceTask]) -> tuple[BasePart, ...]:
         """Stretches of the snapshot between two marks; those that should hold nothing else than rows of the bucket's
