@@ -480,3 +480,25 @@ def test_batch_without_measure_is_refused(c: ModuleType) -> None:
 
 def test_empty_batch(c: ModuleType) -> None:
     assert values(columns(c)) == [[] for _ in ENVELOPE]
+
+
+def test_parts_of_one_value_go_into_columns_side_by_side(c: ModuleType) -> None:
+    kinds = [*((Kind.DATETIME_PART, part) for part in range(4)), *((Kind.INTERVAL_PART, part) for part in (0, 3, 8))]
+    parts = [(Source.FIELD, *kind) for kind in kinds]
+    batch = columns(c, *parts, strict=False)
+    batch.set_fields([0, 4], ["moment", "interval"])
+    batch.decode(replace(MOMENT, INTERVAL) + replace(None) + replace(1, INTERVAL) + replace(datetime_ext(7)), 0)
+    assert list(zip(*values(batch, *parts), strict=True)) == [
+        (1_700_000_000, 123_456_789, 180, 5, 1, -100, 1),
+        (None,) * 7,
+        (None, None, None, None, 1, -100, 1),
+        (7, 0, 0, 0, None, None, None),
+    ]
+
+
+def test_part_with_a_field_of_its_own_shows_that_field(c: ModuleType) -> None:
+    parts = [(Source.FIELD, Kind.DATETIME_PART, part) for part in (0, 1, 0)]
+    batch = columns(c, *parts)
+    batch.set_fields([0, 1, 2], ["a", "b", "c"])
+    batch.decode(replace(MOMENT, datetime_ext(5, 6), datetime_ext(8)), 0)
+    assert values(batch, *parts) == [[1_700_000_000], [6], [8]]

@@ -102,7 +102,8 @@ class Columns:
         are not DML too)."""
     def set_fields(self, fields: Sequence[int], names: Sequence[str]) -> None:
         """The column of each field of the tuple, -1 for none; and its name in RESCUED. Fields behind the last are
-        rescued under their number, from 1."""
+        rescued under their number, from 1. Behind a column of a part of a datetime or interval, columns of the same
+        kind and of greater parts that no field is given to show other parts of the same value."""
     def decode(
         self, rows: bytes, offset: int, pass_watched: bool = False, to_commit: bool = False, framed: bool = False
     ) -> int:

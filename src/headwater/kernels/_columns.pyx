@@ -15,7 +15,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from headwater.errors import MsgPackError
-from headwater.kernels.columnplan import RowError, check_columns, check_fields, check_keys
+from headwater.kernels.columnplan import RowError, check_columns, check_fields, check_keys, next_parts
 from headwater.kernels.packplan import (
     ANY_INTEGER, DEPTH_MAX, RANGES, WIDTHS, PackError, check_bits, check_column, check_requests, fault_text, how_of, tuple_fault,
 )

@@ -133,6 +133,18 @@ def check_fields(fields: Sequence[int], names: Sequence[object], is_field: Seque
         raise ValueError("two fields in one column")
 
 
+def next_parts(columns: Sequence[tuple[int, int]], fields: Sequence[int]) -> list[int]:
+    """Of each column (its kind, or -1 where it shows no field; its `a`) the one that shows the next part of the same
+    value, or -1: right behind it, of the same kind, a greater part, and no field was given to it."""
+    used = frozenset(fields)
+    out = [-1] * len(columns)
+    for at in range(len(columns) - 1):
+        (kind, part), (other, later) = columns[at], columns[at + 1]
+        if kind in (Kind.DATETIME_PART, Kind.INTERVAL_PART) and other == kind and later > part and at + 1 not in used:
+            out[at] = at + 1
+    return out
+
+
 def check_keys(keys: Mapping[int, Sequence[int]]) -> None:
     """ValueError for fields that no primary key has."""
     for space_id, fields in keys.items():

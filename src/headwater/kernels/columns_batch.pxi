@@ -91,6 +91,7 @@ cdef class Columns:
     cdef int make_column(self, Col *c, column) except -1:
         c.source, c.kind, c.a, c.b = column
         c.width = kind_width(c.kind)
+        c.next = -1
         c.valid = <uint8_t *> malloc(self.limit)
         c.fixed = <uint8_t *> calloc(self.limit + 1, c.width if c.width else 4)
         c.fixed2 = <uint8_t *> calloc(self.limit + 1, 4) if c.kind == K_VARIANT else NULL
@@ -164,10 +165,16 @@ cdef class Columns:
             raise MemoryError()
         for at in range(count):
             columns[at] = fields[at]
+        parts = next_parts([self.field_kind(&self.cols[at]) for at in range(self.count)], fields)
+        for at in range(self.count):
+            self.cols[at].next = parts[at]
         free(self.field_columns)
         self.field_columns = columns
         self.field_count = <uint32_t> count
         self.field_names = names
+
+    cdef tuple field_kind(self, Col *c):
+        return c.kind if c.source == S_FIELD else -1, c.a
 
     # ---- reading
 
@@ -382,6 +389,8 @@ cdef class Columns:
                     c.done = True
                     if not put_value(c, row, p, self.writer):
                         self.misfit(c, row, at, p, column)
+                    elif c.next >= 0:
+                        self.add_parts(c.next, row, p)
                 elif self.rescued >= 0:
                     self.rescue(at, p)
                 elif at >= self.field_count:
@@ -411,7 +420,19 @@ cdef class Columns:
                 c.done = True
                 if not put_value(c, self.rows, p, self.writer):
                     self.misfit(c, self.rows, field, p, column)
+                elif c.next >= 0:
+                    self.add_parts(c.next, self.rows, p)
             p = mp_skip(p)
+        return 0
+
+    cdef int add_parts(self, int column, Py_ssize_t row, bp p) except -1:
+        """Other parts of the value that went into this column."""
+        cdef Col *c
+        while column >= 0:
+            c = &self.cols[column]
+            c.done = True
+            put_value(c, row, p, self.writer)
+            column = c.next
         return 0
 
     cdef int misfit(self, Col *c, Py_ssize_t row, uint32_t field, bp p, int column) except -1:

@@ -28,6 +28,7 @@ cdef struct Col:
     int b
     uint32_t width       # bytes of a value, 0 if it has offsets
     bint done            # has it a value in the row at hand?
+    int next             # the column of the next part of the same value, -1 for none
     int64_t nulls
     uint8_t *valid       # one byte a row
     uint8_t *fixed       # values, or int32 offsets

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.kernels.columnplan import RowError, Source, check_columns, check_fields, check_keys
+from headwater.kernels.columnplan import RowError, Source, check_columns, check_fields, check_keys, next_parts
 from headwater.kernels.pure import msgpack as mp
 from headwater.kernels.pure.columns_rows import Body, Found, Head, check_range, next_row, read_body
 from headwater.kernels.pure.columns_value import Column, put_packed, put_value
@@ -64,6 +64,7 @@ class Columns:
         self._keys: Mapping[int, Sequence[int]] = {}
         self._field_columns: Sequence[int] = ()
         self._field_names: Sequence[bytes] = ()
+        self._next_parts: Sequence[int] = ()
         self._rescues: list[tuple[bytes, bytes]] = []
         self.rows = 0
         self.size = 0
@@ -108,6 +109,8 @@ class Columns:
     def set_fields(self, fields: Sequence[int], names: Sequence[str]) -> None:
         """The column of each field of the tuple, and its name."""
         check_fields(fields, names, [column.source == Source.FIELD for column in self._columns])
+        kinds = [(column.kind if column.source == Source.FIELD else -1, column.a) for column in self._columns]
+        self._next_parts = next_parts(kinds, fields)
         self._field_columns = tuple(fields)
         self._field_names = [name.encode() for name in names]
 
@@ -268,8 +271,7 @@ class Columns:
         for field, at in self._fields_of(data, change):
             column = self._field_columns[field] if field < len(self._field_columns) else -1
             if column >= 0 and column not in done:
-                done.add(column)
-                self._put(column, field, data, at)
+                done.update(self._put(column, field, data, at))
             elif column < 0 and self._rescued is not None and self._has_tuple(change):
                 self._rescue(field, data, at)
         for number, column_ in enumerate(self._columns):
@@ -296,16 +298,22 @@ class Columns:
             return []
         return list(zip(change.key, mp.mp_array_fields(data, change.body.key)[:-1], strict=False))
 
-    def _put(self, number: int, field: int, data: bytes, at: int) -> None:
+    def _put(self, number: int, field: int, data: bytes, at: int) -> list[int]:
+        """Columns that the value went into: other parts of it too."""
         column = self._columns[number]
         if put_value(column, data, at, self._variants, self._texts, self._utf8):
-            return
+            used = [number]
+            while (number := self._next_parts[number]) >= 0:
+                put_value(self._columns[number], data, at, self._variants, self._texts, self._utf8)
+                used.append(number)
+            return used
         self.misfits += 1
         if self._strict:
             raise RowError("a value has no place in its column", 0, 0, number)
         column.add_null()
         if self._rescued is not None:
             self._rescue(field, data, at)
+        return [number]
 
     def _rescue(self, field: int, data: bytes, at: int) -> None:
         name = self._field_names[field] if field < len(self._field_names) else str(field + 1).encode()
