@@ -151,7 +151,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         r"^ddl change engine$",
         r"^error 12: Can't modify space 'renamed': can not change space engine$",
-        r"^error 5: Headwater does not support the engine 'vinyl'$",
+        r"^error 5: Headwater does not support the engine 'vinyl' of space 'renamed'$",
         "the engine vinyl is refused by name",
         lasting=True,
     ),

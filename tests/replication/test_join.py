@@ -20,7 +20,9 @@ from tests.replication.pairs import (
 )
 from tests.support import iproto
 from tests.support.cluster import USER, Node, kinds
+from tests.support.iproto import create_space
 from tests.support.peers import OK, VCLOCK, Replica, replicaset_uuid
+from tests.support.process import ServerDiedError
 from tests.support.subjects import transaction
 from tests.support.traffic import Traffic
 
@@ -226,3 +228,16 @@ def test_far_behind_over_many_files(clusters: Clusters, kinds: str) -> None:
     fill(master, 9000, 9100)
     cluster.settle()
     assert len(keys(replica)) == 9100
+
+
+@kinds("th")
+def test_a_master_with_a_space_of_an_engine_that_is_not_there(clusters: Clusters, kinds: str) -> None:
+    """The newcomer ends and says which space it is; the master goes on."""
+    cluster = clusters(kinds, mesh=False)
+    master, replica = cluster
+    master.start()
+    master.do("box.schema.space.create", "old", {"engine": "vinyl"})
+    replica.follow(master)
+    with pytest.raises(ServerDiedError, match="Headwater does not support the engine 'vinyl' of space 'old'"):
+        replica.start()
+    create_space(master.conn, SPACE, "t")

@@ -60,9 +60,9 @@ FIELD = {"name": "a", "type": "unsigned"}
             "Invalid identifier 'a\x01' (expected printable symbols only or it is too long)",
         ),
         (row(engine="nothing"), Er.NO_SUCH_ENGINE, "Space engine 'nothing' does not exist"),
-        (row(engine="vinyl"), Er.UNSUPPORTED, "Headwater does not support the engine 'vinyl'"),
-        (row(engine="blackhole"), Er.UNSUPPORTED, "Headwater does not support the engine 'blackhole'"),
-        (row(engine="service"), Er.UNSUPPORTED, "Headwater does not support the engine 'service'"),
+        (row(engine="vinyl"), Er.UNSUPPORTED, "Headwater does not support the engine 'vinyl' of space 't'"),
+        (row(engine="blackhole"), Er.UNSUPPORTED, "Headwater does not support the engine 'blackhole' of space 't'"),
+        (row(engine="service"), Er.UNSUPPORTED, "Headwater does not support the engine 'service' of space 't'"),
         (
             row(count=1, format=[FIELD, {"name": "b"}]),
             Er.CREATE_SPACE,

@@ -250,7 +250,7 @@ class Schema:
             view = SystemView(self, definition.id)
         elif definition.engine == "service":
             if definition.id != system.SESSION_SETTINGS:
-                raise unsupported("the engine 'service'")
+                raise unsupported(f"the engine 'service' of space '{definition.name}'")
             view = SettingsView()
         try:
             return Space(definition, kernel, view)

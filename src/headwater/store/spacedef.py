@@ -163,11 +163,11 @@ def _check_engine(definition: SpaceDef) -> None:
     """Engines are looked up last (engine_find), and `layout` belongs to none that we have."""
     engine, space_id = definition.engine, definition.id
     if engine in FOREIGN_ENGINES:
-        raise unsupported(f"the engine '{engine}'")
+        raise unsupported(f"the engine '{engine}' of space '{definition.name}'")
     if engine not in ENGINES:
         raise er(Er.NO_SUCH_ENGINE, shown(engine))
     if engine == "blackhole" and space_id != VINYL_DEFERRED_DELETE:
-        raise unsupported("the engine 'blackhole'")
+        raise unsupported(f"the engine 'blackhole' of space '{definition.name}'")
     if any(field.raw.get("layout") for field in definition.format):
         raise er(Er.UNSUPPORTED, "memtx", "'layout' option")
 
