@@ -15,6 +15,7 @@ from typing import Any
 
 import msgpack
 
+from bench import columns
 from headwater import kernels as k
 from headwater.typing import FieldType, IteratorType
 
@@ -207,6 +208,7 @@ def main(count: int) -> None:
     print(f"{'crc32c':<44}{len(log) / seconds / 1e9:8.2f} GB/s")
     used = full.bytes_used + everything.bsize * 0
     print(f"{'memory a tuple of ' + str(len(next(tuples([count - 1])))) + ' bytes':<44}{used / count:8.1f} bytes")
+    columns.main(count)
 
 
 def prepared(node: Any, data: bytes) -> Callable[[], None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -128,7 +130,10 @@ class Variant:
 
     def __init__(self, value: bytes, metadata: bytes) -> None:
         self.parts = value, metadata
-        self.python = VariantVal(value, metadata).toPython()
+
+    @cached_property
+    def python(self) -> Any:
+        return VariantVal(*self.parts).toPython()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Variant):
@@ -168,7 +173,7 @@ odd = st.one_of(
     st.binary(min_size=16, max_size=16).map(lambda raw: ext(2, raw)),
     st.builds(datetime_ext, st.integers(-(2**40), 2**40), st.integers(0, 999_999_999), st.integers(-720, 840)),
     st.binary(max_size=20).map(lambda raw: ext(42, raw)),
-    st.floats(width=32).map(lambda value: Raw(b"\xca" + __import__("struct").pack(">f", value))),
+    st.floats(width=32).map(lambda value: Raw(b"\xca" + struct.pack(">f", value))),
 )
 """Strings that may not be UTF-8, and extensions."""
 packed = st.recursive(
