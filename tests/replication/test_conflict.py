@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ import pytest
 from tests.replication.applierhost import SmallHost
 from tests.replication.fakemaster import MASTER, Stage, dml, insert, replace
 from tests.replication.test_applier import SPACE, follower, ready
+from tests.support.headwater import ROOT
 
 from headwater.errors import BoxError, Er
 from headwater.replication.applier import Applier
@@ -487,5 +489,28 @@ def test_the_origin_need_not_be_known() -> None:
         await host.wait(lambda: host.vclock.get(9) == 1)
         uuid: UUID | None = shown[0].origin_uuid
         assert (shown[0].origin, uuid) == (9, None)
+
+    stage.run(main)
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "replication.md").read_text()
+    begin = text.index("    from headwater.box.procedures import")
+    example = textwrap.dedent(text[begin : text.index("\n\n", text.index("def mine", begin))])
+    (tmp_path / "rules.py").write_text(example.replace('"stock"', '"t"'))
+    stage = Stage(replication_conflict=f"{tmp_path}/rules.py:mine")
+
+    async def main(stage: Stage) -> None:
+        rows = [
+            insert(SPACE, 11, [1, 5]),
+            insert(SPACE, 12, [1, 3]),
+            insert(SPACE, 13, [1, 9]),
+            insert(SPACE, 14, [2, 7]),
+        ]
+        stage.master.script = follower(rows)
+        applier, host = ready(stage), stage.host
+        follow(applier)
+        await host.wait(lambda: host.vclock == {1: 14})
+        assert host.rows("t") == [[1, 3], [2, 7]]
 
     stage.run(main)
