@@ -2,10 +2,10 @@
 
     python -m bench.spark [--quick] [--rounds N] [--rows N] [--only SCENE] [--write]
 
-A scene lies in a module of `MODULES`, which has `SCENES` (name → function of a `SparkBench` → figures) and `GOALS`. A figure
-is a pair: the pipeline's and what it is held against, both of the same unit and measured one right after the other;
-where the goal is no ratio the second one is None. `--write` puts the table into docs/performance.md between its markers.
-What each scene gave in its last full run is kept in var/bench, so that one may be measured again and the table be whole.
+A scene lies in a module of `MODULES`, which has `SCENES` (name → function of a `SparkBench` → figures) and `GOALS`. A
+figure is a pair: the pipeline's and what it is held against, both of the same unit and measured side by side; where the
+goal is no ratio the second one is None. `--write` puts the table into docs/performance.md between its markers. What each
+scene gave in its last full run is kept in var/bench, so that one may be measured again and the table be whole.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def conditions(arguments: argparse.Namespace) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.machine())
     return (
-        f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}, PySpark {pyspark.__version__}, local[*], "
-        f"medians of {arguments.rounds} rounds; {arguments.rows:,} rows."
+        f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}, PySpark {pyspark.__version__}, "
+        f"local[*], medians of {arguments.rounds} rounds; {arguments.rows:,} rows."
     )
 
 
