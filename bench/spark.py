@@ -4,8 +4,8 @@
 
 A scene lies in a module of `MODULES`, which has `SCENES` (name → function of a `SparkBench` → figures) and `GOALS`. A
 figure is a pair: the pipeline's and what it is held against, both of the same unit and measured side by side; where the
-goal is no ratio the second one is None. `--write` puts the table into docs/performance.md between its markers. What each
-scene gave in its last full run is kept in var/bench, so that one may be measured again and the table be whole.
+goal is no ratio the second one is None. `--write` puts the table into docs/performance.md between its markers. What
+each scene gave in its last full run is kept in var/bench, so that one may be measured again and the table be whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading files with Spark: the rows of one space out of `.xlog` files, beside its own scan of the same rows in Parquet."""
+"""Reading files with Spark: rows of one space out of `.xlog` files, beside its own scan of the same rows in Parquet."""
 
 from __future__ import annotations
 
