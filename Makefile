@@ -24,7 +24,7 @@ help: ## this text
 	@echo
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 	@echo
-	@echo "ARGS=... is handed on: make test ARGS='tests/wire -x', make run ARGS=--traffic."
+	@echo "ARGS=... is handed on: make test ARGS='tests/wire -x', make run ARGS='--nodes 1'."
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,8 +54,8 @@ $(KERNELS): $(DEPS) $(wildcard setup.py) $(KERNEL_SOURCES)
 
 setup: $(KERNELS) ## make .venv with Headwater, every extra and the test tools
 
-run: setup ## start three nodes on loopback with a sample space; their data stays in var/run
-	@$(BIN)/python -m headwater.cli demo $(ARGS)
+run: setup ## start three nodes on loopback with a little traffic, streamed into data/lake; their data stays in var/run
+	@$(BIN)/python -m headwater.cli demo --traffic --lake data/lake $(ARGS)
 
 test: setup ## every test (below 15 minutes); without tarantool the interop tests are skipped
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)

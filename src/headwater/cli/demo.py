@@ -7,12 +7,14 @@ after a while, so that what happens to the others can be watched.
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headwater.cli.demodata import SPACE, Traffic, fill
+from headwater.cli.demolake import DemoLake
 from headwater.cli.demoset import DemoError, DemoSet
 from headwater.client.link import ConnectionFailed
 from headwater.errors import BoxError
@@ -64,6 +66,9 @@ def demo(
         "var/run"
     ),
     traffic: Annotated[bool, typer.Option("--traffic", help="A few writes a second on every node.")] = False,
+    lake: Annotated[
+        Path | None, typer.Option(help="Stream the set into this lake, by Spark; `make run` takes data/lake.")
+    ] = None,
     away: Annotated[float, typer.Option(min=0, help="Seconds for which a node that was killed stays away.")] = 20.0,
 ) -> None:
     """A replica set on loopback with a sample space; prints what to try and runs until Ctrl-C."""
@@ -73,8 +78,13 @@ def demo(
             members.name_all()
             rows = fill(members.children[0].uri)
             _say(text_of(members, rows, away))
-            with Traffic([child.uri for child in members.children if traffic]):
-                members.run(away)
+            with ExitStack() as stack:
+                stack.enter_context(Traffic([child.uri for child in members.children if traffic]))
+                look = _no_lake
+                if lake is not None:
+                    log = work_dir / "lake.log"
+                    look = stack.enter_context(DemoLake(lake, log, members.children, say=_say)).look
+                members.run(away, look)
     except (DemoError, BoxError, ConnectionFailed) as error:
         print(f"headwater demo: {error.message if isinstance(error, BoxError) else error}", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -87,7 +97,7 @@ MORE = (
     ("headwater cat --follow {directory}/*.xlog", "what the journal gets"),
     ("kill -9 {pid}", "{name} is away for {away:.0f} seconds; write meanwhile,"),
     ("headwater status --watch {first}", "and see how it catches up"),
-    ("make run ARGS=--traffic", "a few writes a second on every node"),
+    ("headwater demo", "the nodes alone: no traffic, no lake"),
 )
 """Commands, and what they show."""
 
@@ -117,6 +127,10 @@ def text_of(members: DemoSet, rows: int, away: float) -> str:
         port=first.uri.service,
         **places,
     )
+
+
+def _no_lake() -> None:
+    """There is nothing to look at."""
 
 
 def _say(text: str) -> None:

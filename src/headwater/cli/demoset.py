@@ -66,7 +66,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
         self.ended_at = None
 
@@ -140,11 +140,12 @@ class DemoSet:
                 with closing(WireClient(child.uri)) as client:
                     call(client, "box.cfg", {"instance_name": child.name})
 
-    def run(self, revive_after: float) -> None:
-        """Until Ctrl-C. A node that ended is told of, and started again later."""
+    def run(self, revive_after: float, look: Callable[[], None]) -> None:
+        """Until Ctrl-C. A node that ended is told of, and started again later. `look` is called now and then."""
         while True:
             for child in self.children:
                 self._look_after(child, revive_after)
+            look()
             time.sleep(LOOK_SECONDS)
 
     def _look_after(self, child: Child, revive_after: float) -> None:
@@ -166,8 +167,8 @@ class DemoSet:
             if child.has_ended():
                 raise DemoError(
                     f"{child.name} at {child.uri} could not start: {child.why()}\n"
-                    "Is it running already? A second one needs ports and a directory of its own:\n"
-                    "    make run ARGS='--port 3311 --work-dir var/run2'"
+                    "Is it running already? A second one needs ports and directories of its own:\n"
+                    "    make run ARGS='--port 3311 --work-dir var/run2 --lake data/lake2'"
                 )
 
     def _end(self) -> None:
@@ -212,7 +213,7 @@ def is_ready(node: Node | None, peers: int) -> bool:
     return sum(one.upstream is not None and one.upstream.status in FOLLOWING for one in node.members) >= peers
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A demo that is itself killed leaves no nodes behind."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -53,7 +53,8 @@ def spark_session(name: str, master: str = "", conf: Mapping[str, str] | None = 
     quiet = Path(pipeline.__file__).with_name("log4j2.properties")
     settings = {
         "spark.log.level": "FATAL",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}",
+        # Where a query is stopped, Spark looks through the error by an expression that needs much stack.
+        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={quiet.as_uri()}",
         "spark.sql.streaming.stopTimeout": "60s",
     }
     spark = session(name, master=master or None, config=settings | dict(conf or {}))

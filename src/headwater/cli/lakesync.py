@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.lakeguard import EXIT_USAGE, fail, guarded, spark_session
+from headwater.cli.lakeguard import EXIT_USAGE, fail, guarded, hours_of, spark_session
 
 if TYPE_CHECKING:
     from headwater.cli.lakewatch import Screen
@@ -37,6 +37,10 @@ def sync(
     password_env: Annotated[str, typer.Option(help="An environment variable that holds the password.")] = "",
     system: Annotated[bool, typer.Option("--system", help="System spaces in silver, too (a new lake only).")] = False,
     bronze_only: Annotated[bool, typer.Option("--bronze-only", help="Leave silver as it is.")] = False,
+    upkeep: Annotated[
+        str, typer.Option(help="So often small files are put together and old ones removed; 0h: never.")
+    ] = "1h",
+    retention: Annotated[str, typer.Option(help="How long files of older versions stay for their readers.")] = "24h",
     metrics: Annotated[str, typer.Option(help="Prometheus figures: HOST:PORT to serve them, or a file.")] = "",
     master: Annotated[str, typer.Option(help="Spark's master; all cores of this machine without.")] = "",
     conf: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for Spark; may be repeated.")] = None,
@@ -62,7 +66,10 @@ def sync(
         from headwater.pipeline.session import check
 
         check()
-        options = SyncOptions(source, once, trigger_of(trigger), system, bronze_only)
+        seconds = hours_of("sync", "--upkeep", upkeep) * 3600
+        options = SyncOptions(
+            source, once, trigger_of(trigger), system, bronze_only, seconds, hours_of("sync", "--retention", retention)
+        )
         with Lake(lake).locked():
             _run(Lake(lake), options, metrics, master, pairs("--conf", conf))
 

@@ -23,7 +23,12 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 CHECKPOINT_COMMITS = 50
-_CONFIGURATION = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
+_CONFIGURATION = {
+    "delta.checkpointInterval": str(CHECKPOINT_COMMITS),
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
+"""A commit every few seconds makes many files of the log: they are not kept longer than a day."""
 _GROUP_ROWS = 1 << 17
 _TEXT_MAX = 64
 """Longer texts have no place in statistics."""

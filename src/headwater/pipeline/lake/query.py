@@ -157,7 +157,9 @@ def as_text(value: object) -> str:
         return "null"
     if isinstance(value, bytes):
         return value.hex() if len(value) <= 16 else f"{value[:16].hex()}… ({len(value)} bytes)"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_other)
+    if isinstance(value, str | dt.datetime | dt.date | Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=_other)
 
 
 def _other(value: object) -> str:

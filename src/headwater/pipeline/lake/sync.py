@@ -22,6 +22,7 @@ from headwater.pipeline.errors import PipelineError
 from headwater.pipeline.lake.bronze import Bronze, ChangeLog, Written
 from headwater.pipeline.lake.layout import Charter, Lake
 from headwater.pipeline.lake.silver import Silver, Stepped
+from headwater.pipeline.lake.upkeep import keep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,10 @@ class SyncOptions:
     trigger: str = "5 seconds"
     with_system: bool = False
     bronze_only: bool = False
+    upkeep_seconds: float = 3600.0
+    """So often small files are put together and old ones removed; 0: never."""
+    retention_hours: float = 24.0
+    """Files of older versions than that are removed then."""
 
 
 @dataclass
@@ -87,9 +92,8 @@ class Sync:
     def run(self, spark: SparkSession) -> None:
         """Until the end (`once`), an error, or `end`. PipelineError for what befalls the stream."""
         bronze = Bronze(self.lake, self.charter)
-        silver = None if self.options.bronze_only else threading.Thread(target=self._silver, name="silver", daemon=True)
-        if silver is not None:
-            silver.start()
+        silver = threading.Thread(target=self._silver, name="silver", daemon=True)
+        silver.start()
         listener = _listen(spark, self._watcher.progress)
         try:
             self._query = self._start(spark, bronze)
@@ -100,8 +104,7 @@ class Sync:
             spark.streams.removeListener(listener)
             self._shared.ending.set()
             self._shared.news.set()
-            if silver is not None:
-                silver.join()
+            silver.join()
         if self._shared.error is not None:
             raise self._shared.error
 
@@ -164,13 +167,18 @@ class Sync:
     def _silver(self) -> None:
         try:
             silver = Silver(self.lake, self.charter)
+            kept = time.monotonic()
             while True:
                 self._shared.news.wait(1.0)
                 last = self._shared.ending.is_set()
                 self._shared.news.clear()
-                self._catch_up(silver)
+                if not self.options.bronze_only:
+                    self._catch_up(silver)
                 if last:
                     return
+                if 0 < self.options.upkeep_seconds <= time.monotonic() - kept:
+                    self._keep()
+                    kept = time.monotonic()
         except BaseException as error:  # told by the thread that runs the query
             self._shared.error = error
             self._shared.ending.set()
@@ -180,6 +188,15 @@ class Sync:
         for stepped in silver.catch_up(self._shared.positions):
             self._watcher.silver(stepped, time.monotonic() - began)
             began = time.monotonic()
+
+    def _keep(self) -> None:
+        """It may fail without harm: the next time comes."""
+        try:
+            tables, freed = keep(self.lake, self.options.retention_hours)
+        except Exception as error:
+            log.warning("upkeep: %s", error)
+        else:
+            log.info("upkeep: small files of %d tables put together, %d KiB freed", tables, freed >> 10)
 
 
 def _charter(lake: Lake, options: SyncOptions) -> Charter:

@@ -23,6 +23,7 @@ TARGET_BYTES = 128 << 20
 RETENTION_HOURS = 7 * 24.0
 BUSY_HOURS_MIN = 1.0
 """While a sync runs, files that are younger may be its own, not yet committed."""
+MANY_FILES = 32
 _TRIES = 5
 
 
@@ -97,6 +98,15 @@ def vacuum(lake: Lake, hours: float, *, dry_run: bool, is_busy: bool) -> Iterato
         if not dry_run:
             shutil.rmtree(path)
         yield Done(str(path.relative_to(lake.root)), 1, 0, size, "its space was dropped")
+
+
+def keep(lake: Lake, hours: float) -> tuple[int, int]:
+    """What a sync does by itself now and then: put together where there are many files, remove what is older. Tables
+    that were put together, and bytes that were freed."""
+    many = [place for place in places(lake) if len(_open(place).file_uris()) >= MANY_FILES]
+    done = [each for each in compact(lake, many) if each.files_after < each.files_before]
+    freed = sum(each.bytes for each in vacuum(lake, max(hours, BUSY_HOURS_MIN), dry_run=False, is_busy=True))
+    return len(done), freed
 
 
 def forget_silver(lake: Lake) -> None:
