@@ -15,7 +15,6 @@ from typing import Any
 
 import msgpack
 
-from headwater.kernels.arrow import pack_column
 from headwater.kernels.columnplan import Kind, Source
 from headwater.typing import FieldType as T
 
@@ -149,6 +148,8 @@ def reading(count: int) -> None:
 
 def writing(count: int) -> None:
     import pyarrow as pa
+
+    from headwater.pipeline.encode import pack_column
 
     batch = {
         "id": (T.UNSIGNED, pa.array(range(count))),

@@ -14,6 +14,9 @@ from pyspark.sql.types import VariantVal
 from tests.kernels.packing import Raw, array_header, datetime_ext, decimal_ext, ext, pack, pack_map
 
 from headwater.kernels.columnplan import Kind, Source
+from headwater.kernels.packplan import Form, PackColumn
+from headwater.pipeline import encode
+from headwater.typing import FieldType
 
 INSERT, REPLACE, UPDATE, DELETE, UPSERT, NOP, RAFT = 2, 3, 4, 5, 9, 12, 30
 NAMES = {2: "INSERT", 3: "REPLACE", 4: "UPDATE", 5: "DELETE", 9: "UPSERT", 12: "NOP", 30: "RAFT"}
@@ -145,6 +148,19 @@ class Variant:
 
     def __repr__(self) -> str:
         return f"Variant({self.python!r})"
+
+
+def pack_column(name: str, kind: FieldType, array: pa.Array, raw: bool = False) -> PackColumn:
+    """An array as the kernels take it. `raw`: its binary values are MessagePack already."""
+    column = encode.pack_column(name, kind, array)
+    return column._replace(form=Form.LARGE_RAW if column.form == Form.LARGE_BINARY else Form.RAW) if raw else column
+
+
+def variant_array(parts: Sequence[tuple[bytes | None, bytes | None]], mask: Sequence[bool] | None = None) -> pa.Array:
+    """Variants as Spark hands them over."""
+    fields = [pa.field("value", pa.binary()), pa.field("metadata", pa.binary(), metadata={b"variant": b"true"})]
+    halves = [pa.array([part[half] for part in parts], pa.binary()) for half in (0, 1)]
+    return pa.StructArray.from_arrays(halves, fields=fields, mask=None if mask is None else pa.array(mask))
 
 
 # ---- any values -----------------------------------------------------------------------------------

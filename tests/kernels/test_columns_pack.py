@@ -15,10 +15,9 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import VariantVal
-from tests.kernels.batches import texts
+from tests.kernels.batches import pack_column, texts, variant_array
 from tests.kernels.packing import datetime_ext, decimal_ext, ext, float32, pack
 
-from headwater.kernels.arrow import pack_column, tuples_of
 from headwater.kernels.packplan import Form, PackColumn, PackError
 from headwater.typing import FieldType as T
 
@@ -313,12 +312,8 @@ def test_many_fields_and_none(c: ModuleType) -> None:
 
 def variants(*texts_: str | None) -> pa.Array:
     made = [None if text is None else VariantVal.parseJson(text) for text in texts_]
-    parts = [[None if one is None else getattr(one, name) for one in made] for name in ("value", "metadata")]
-    return pa.StructArray.from_arrays(
-        [pa.array(part, pa.binary()) for part in parts],
-        ["value", "metadata"],
-        mask=pa.array([one is None for one in made]),
-    )
+    parts = [(None, None) if one is None else (one.value, one.metadata) for one in made]
+    return variant_array(parts, [one is None for one in made])
 
 
 def test_variants(c: ModuleType) -> None:
@@ -350,17 +345,16 @@ def test_variant_in_a_field_of_another_type(c: ModuleType, kind: T, text: str, w
 
 def test_tagged_variants_come_back(c: ModuleType) -> None:
     value = pack([Decimal("1.50"), UUID_1, "!x"])
-    both = [pa.array([part]) for part in c.to_variant(value, texts, 0, True)]
-    array = pa.StructArray.from_arrays(both, ["value", "metadata"])
+    array = variant_array([c.to_variant(value, texts, 0, True)])
     assert packed(c, T.ARRAY, array, tagged=True) == [value]
     assert packed(c, T.ARRAY, array) == expect(["!decimal 1.50", f"!uuid {UUID_1}", "!string !x"])
 
 
 def test_broken_variant_is_named(c: ModuleType) -> None:
-    array = pa.StructArray.from_arrays([pa.array([b"\xff"]), pa.array([b"\x01\0\0"])], ["value", "metadata"])
+    array = variant_array([(b"\xff", b"\x01\0\0")])
     with pytest.raises(PackError, match=r"field 'f' \(any\): the bytes of a variant cannot be read"):
         packed(c, T.ANY, array)
-    half = pa.StructArray.from_arrays([pa.array([None], pa.binary()), pa.array([b"\x01\0\0"])], ["value", "metadata"])
+    half = variant_array([(None, b"\x01\0\0")])
     with pytest.raises(PackError, match="variant"):
         packed(c, T.ANY, half)
 
@@ -407,13 +401,6 @@ def test_column_of_another_type_is_refused(c: ModuleType, kind: T, array: pa.Arr
     with pytest.raises(PackError, match=words) as info:
         packed(c, kind, array)
     assert (info.value.row, info.value.column) == (-1, 0)
-
-
-def test_types_of_arrow_without_a_form_are_refused() -> None:
-    with pytest.raises(PackError, match=r"field 'f': a column of .*dictionary.* cannot be written"):
-        pack_column("f", T.ANY, pa.array(["a"]).dictionary_encode())
-    with pytest.raises(PackError, match="does not hold MessagePack"):
-        pack_column("f", T.ANY, pa.array(["a"]), raw=True)
 
 
 def test_error_names_the_column_and_the_row(c: ModuleType) -> None:
@@ -491,7 +478,6 @@ def test_tuples_go_into_an_arrow_array_and_out_of_one(c: ModuleType) -> None:
     array = pa.Array.from_buffers(pa.binary(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     array.validate(full=True)
     assert array.to_pylist() == expect(["a"], [None], ["c"])
-    ends, raw, first, count = tuples_of(array.slice(1))
-    assert (first, count) == (1, 2)
-    assert c.pack_rows(ends, raw, first, count, 512, 0, 1, 0.0, 1 << 20)[1] == 2
-    assert c.hash_tuples(*tuples_of(pa.array([], pa.binary()))) == b""
+    _, ends, raw = array.slice(1).buffers()
+    assert c.hash_tuples(ends, raw, 1, 2) == c.hash_tuples(offsets, data, 0, 3)[8:]
+    assert c.hash_tuples(bytes(4), b"", 0, 0) == b""

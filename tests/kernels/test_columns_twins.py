@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.mutate import INTERESTING
-from tests.kernels.batches import SPACE, body_of, frame, packed, plan, row, texts
+from tests.kernels.batches import SPACE, body_of, frame, pack_column, packed, plan, row, texts
 from tests.kernels.packing import Raw, array_header
 
 from headwater.errors import MsgPackError
-from headwater.kernels.arrow import pack_column
 from headwater.kernels.columnplan import KINDS, Kind, RowError, Source
 from headwater.kernels.packplan import Form, PackColumn, PackError
 from headwater.typing import FieldType
