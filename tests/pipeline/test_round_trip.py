@@ -11,10 +11,13 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from pyspark.sql import types as spark_types
-from tests.pipeline.sinks import make_space, options, rows_of
+from tests.pipeline.sinks import make_space, options, rows_of, write
 from tests.support.fixtures import Servers, module_servers, needs_tarantool
 from tests.support.iproto import Connection
 from tests.support.process import Server
+
+from headwater.pipeline import livesource
+from headwater.pipeline.types import DATETIME, INTERVAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,6 +96,37 @@ def test_every_kind_of_value_is_kept(spark: SparkSession, server: Server) -> Non
         )
     )  # fmt: skip
     assert comparable(back.select(*frame.columns)) == comparable(loose)
+
+
+SPANS: list[Any] = [None, (0,) * 9, (1, -2, 3, -4, 5, -6, 7, -8, 1), (-1000, 0, 0, 0, 0, 0, 0, 999_999_999, 2)]
+MOMENTS: list[Any] = [None, (0, 0, 0, 0), (-(2**40), 999_999_999, 180, 947), (2**31, 1, -720, 0)]
+
+
+def test_parts_of_datetimes_and_intervals_are_kept(server: Server) -> None:
+    """What a TIMESTAMP has no place for."""
+    if is_old(server):
+        pytest.skip("2.6.0 has neither")
+    schema = spark_types.StructType(
+        [
+            spark_types.StructField("id", spark_types.LongType()),
+            spark_types.StructField("span", INTERVAL),
+            spark_types.StructField("moment", DATETIME),
+        ]
+    )
+    rows = [
+        (
+            number,
+            span and dict(zip(INTERVAL.names, span, strict=True)),
+            moment and dict(zip(DATETIME.names, moment, strict=True)),
+        )
+        for number, (span, moment) in enumerate(zip(SPANS, MOMENTS, strict=True))
+    ]
+    given = options(server, space="parts", primaryKey="id")
+    write(given, rows, schema=schema)
+    read = {**given, "datetimeAs": "struct", "columns": "id, span, moment"}
+    reader = livesource.reader(read, livesource.schema(read))
+    found = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in found] == rows
 
 
 def test_it_comes_back_the_same_when_it_is_written_once_more(spark: SparkSession, server: Server) -> None:
