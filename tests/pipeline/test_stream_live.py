@@ -54,8 +54,9 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
 class Writer(threading.Thread):
     """Goes on until it is told to stop."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, pause: float = 0.002) -> None:
         super().__init__(daemon=True)
+        self.pause = pause
         self.server = server
         self.keys = 0
         self._ended = threading.Event()
@@ -66,7 +67,7 @@ class Writer(threading.Thread):
                 write(self.server, self.keys % 3000, self.keys % 3000 + 50, f"{self.keys} ")
                 connection.ask(DELETE, {SPACE_ID: SPACE, KEY: [self.keys % 2999]})
                 self.keys += 50
-                self._ended.wait(0.002)
+                self._ended.wait(self.pause)
 
     def __enter__(self) -> Self:
         self.start()

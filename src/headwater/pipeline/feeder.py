@@ -34,6 +34,8 @@ SILENCE_SECONDS = 30.0
 LAG_SECONDS = 5.0
 """A member that lags and sends no row for so long is compared with the others anew."""
 RETRY_SECONDS = 0.5
+SAY_SECONDS = 30.0
+"""The same complaint is logged again after so long."""
 IDLE_BYTES = 4096
 """So little at once: for the moment there is no more."""
 SEGMENT_ROWS, SEGMENT_BYTES = 10_000, 1 << 20
@@ -94,6 +96,8 @@ class Feeder:
         self._since = 0.0
         """Since when nobody could be followed."""
         self._warned = False
+        self._said, self._said_at = "", 0.0
+        """What was complained of last."""
         self._parent = os.getppid()
         self._thread: threading.Thread | None = None
 
@@ -359,7 +363,9 @@ class Feeder:
             return
         if self._away > patience:
             raise PipelineError(trouble.given_up(words, self._away))
-        log.warning("%s; it is tried again", words)
+        if words != self._said or time.monotonic() - self._said_at > SAY_SECONDS:
+            self._said, self._said_at = words, time.monotonic()
+            log.warning("%s; it is tried again", words)
 
     def _judge(self, error: BoxError) -> None:
         """An error that a server answered."""
