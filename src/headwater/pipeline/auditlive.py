@@ -21,7 +21,8 @@ from headwater.uri import Uri
 from headwater.vclock import VClock
 from headwater.xlog import SNAP, XLOG
 
-ACK_SECONDS = 1.0
+ACK_SECONDS = 0.1
+"""A server drops who says nothing for four times its replication_timeout, which nobody tells us."""
 _PART_ROWS = 20_000
 Count = Callable[[int], None]
 """Is told of rows that came."""

@@ -153,9 +153,21 @@ def _material(runner: Runner, each: Place, vclock: VClock, donors: Sequence[Memb
     """Of its own snapshot; logs of others only where its own do not lead to the vclock."""
     assert each.sources is not None
     assert each.position is not None
-    own = each.sources
+    sources = each.sources
     if not each.position.covers(vclock):
-        known = {member.instance for member in own.members}
-        logs = [Member(donor.instance, donor.directories, [], donor.logs) for donor in donors]
-        own = Sources([*own.members, *(member for member in logs if member.instance not in known)], own.problems)
-    return gather(runner, own, Target(vclock=vclock))
+        sources = Sources(_with_logs(sources.members, donors), sources.problems)
+    return gather(runner, sources, Target(vclock=vclock))
+
+
+def _with_logs(own: Sequence[Member], donors: Sequence[Member]) -> list[Member]:
+    """Snapshots stay those of the place."""
+    members = {
+        member.instance: Member(member.instance, member.directories, member.snapshots, list(member.logs))
+        for member in own
+    }
+    for donor in donors:
+        member = members.setdefault(donor.instance, Member(donor.instance, donor.directories))
+        known = {log.vclock.signature for log in member.logs}
+        member.logs += [log for log in donor.logs if log.vclock.signature not in known]
+        member.logs.sort(key=lambda log: log.vclock.signature)
+    return list(members.values())
