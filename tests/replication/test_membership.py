@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 from tests.replication.conftest import Clusters
-from tests.replication.pairs import DIRECTIONS, SPACE, fill, keys, master_of, pair
+from tests.replication.pairs import DIRECTIONS, SPACE, fill, keys, master_of, pair, refused
 from tests.support.cluster import kinds, later_than_2_6
 from tests.support.iproto import ServerError, create_space
 from tests.support.peers import OK, Master, Replica, idle, replicaset_uuid
 from tests.support.process import ServerDiedError
 
-CFG, REPLICA_MAX, DUPLICATE_KEY, REPLICASET_UUID_MISMATCH, READ_ONLY_ID = 59, 73, 3, 63, 128
+READONLY, CFG, REPLICA_MAX, DUPLICATE_KEY, REPLICASET_UUID_MISMATCH, READ_ONLY_ID = 7, 59, 73, 3, 63, 128
 
 
 @kinds(*DIRECTIONS)
@@ -144,6 +144,10 @@ def test_who_is_expelled_stops(clusters: Clusters, kinds: str) -> None:
     if not replica.is_old:
         assert not replica.info()["id"]
         assert [row[0] for row in replica.rows(320)] == [1]
+    if replica.kind == "h":
+        assert replica.info()["ro_reason"] == "expelled"
+        code, message = refused(replica, SPACE, [1000])
+        assert (code, "it was removed from its replica set" in message) == (READONLY, True)
     uuid = replica.uuid
     replica.stop()
     fresh = cluster.add(kinds[1], master)

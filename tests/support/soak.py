@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from typing import Any
 
@@ -28,4 +29,11 @@ class Record:
     def add(self, **values: object) -> None:
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps({"day": time.strftime("%Y-%m-%d"), **values}) + "\n")
+            file.write(json.dumps({"day": time.strftime("%Y-%m-%d"), "commit": commit(), **values}) + "\n")
+
+
+def commit() -> str:
+    """What the run was made of; with a `+` where the sources are changed since. Empty outside of a repository."""
+    words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()

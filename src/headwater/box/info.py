@@ -102,7 +102,7 @@ class Facts:
     vclock: Mapping[int, int]
     """What is written."""
     ro_reason: str | None
-    """None if writable; config, orphan, synchro or that it waits for its own rows (box.cc, box_ro_reason)."""
+    """None if writable; else config, orphan, synchro, expelled, or that it waits for its own rows (box_ro_reason)."""
     uptime: float
     """Seconds since the process began."""
     listening: Sequence[str]

@@ -455,6 +455,8 @@ class Membership:
         elif isinstance(event, MemberAdded):
             replica = self.replicaset.get(event.member.uuid)
             replica.id, replica.name, replica.is_anon = int(event.member.id), event.member.name, False
+            if event.member.uuid == self._node.uuid:
+                self._node.read_only.update(is_expelled=False)
         elif isinstance(event, MemberChanged):
             if event.old.uuid != event.new.uuid:
                 self._removed(event.old.uuid)
@@ -476,6 +478,7 @@ class Membership:
         """We are no member any more (alter.cc, on_replace_cluster_clear_id): nobody feeds us, and we feed nobody."""
         error = er(Er.LOCAL_INSTANCE_ID_IS_READ_ONLY, member.id)
         log.error("this instance was removed from its replica set")
+        self._node.read_only.update(is_expelled=True)
         for replica in list(self.replicaset):
             if replica.applier is not None:
                 replica.applier.end(error)

@@ -32,18 +32,26 @@ class ReadOnly:
         """It has not caught up with its replica set yet."""
         self.lost_rows = False
         """It waits for rows that it wrote itself and lost."""
+        self.is_expelled = False
+        """It is a member no longer: what it wrote would be nobody's, and reach nobody. Tarantool takes such writes."""
         self.queue: ForeignQueue | None = None
         """Who else owns the queue."""
         self.listeners: list[Callable[[bool], None]] = []
         """Called with the new state when it changes."""
 
     def update(
-        self, *, by_config: bool | None = None, is_orphan: bool | None = None, lost_rows: bool | None = None
+        self,
+        *,
+        by_config: bool | None = None,
+        is_orphan: bool | None = None,
+        lost_rows: bool | None = None,
+        is_expelled: bool | None = None,
     ) -> None:
         """Set some of the reasons."""
         self.by_config = self.by_config if by_config is None else by_config
         self.is_orphan = self.is_orphan if is_orphan is None else is_orphan
         self.lost_rows = self.lost_rows if lost_rows is None else lost_rows
+        self.is_expelled = self.is_expelled if is_expelled is None else is_expelled
         self._look()
 
     def set_queue(self, queue: ForeignQueue | None) -> None:
@@ -52,7 +60,8 @@ class ReadOnly:
         self._look()
 
     def _look(self) -> None:
-        active = self.by_config or self.is_orphan or self.lost_rows or self.queue is not None
+        own = self.by_config or self.is_orphan or self.lost_rows or self.is_expelled
+        active = own or self.queue is not None
         if active != self.active:
             self.active = active
             for listener in self.listeners:
@@ -61,6 +70,8 @@ class ReadOnly:
     @property
     def reason(self) -> str | None:
         """box.info.ro_reason"""
+        if self.is_expelled:
+            return "expelled"
         if self.queue is not None:
             return "synchro"
         if self.by_config:
@@ -84,6 +95,8 @@ class ReadOnly:
     @property
     def words(self) -> str:
         """Of the reason that is told."""
+        if self.is_expelled:
+            return "it was removed from its replica set: start it on an empty directory to make it a member anew"
         if self.queue is not None:
             return self.queue.words
         if self.by_config:
