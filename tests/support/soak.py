@@ -33,7 +33,11 @@ class Record:
 
 
 def commit() -> str:
-    """What the run was made of; with a `+` where the sources are changed since. Empty outside of a repository."""
-    words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    """What the run was made of; with a `+` where the code is changed since. Empty outside of a repository."""
+    head = _git("rev-parse", "--short=10", "HEAD")
+    return head + "+" * bool(head and _git("status", "--porcelain", "--untracked-files=no", "--", "src", "tests"))
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
