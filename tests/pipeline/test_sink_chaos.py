@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,8 @@ QUERY = "chaos"
 def write_until_it_is_in(job: Job, batch: int) -> int:
     """How often it had to be tried."""
     parts = [counters(0, ROWS), counters(ROWS, ROWS // 2)]
-    for attempt in range(1, 50):
+    deadline = time.monotonic() + 120
+    for attempt in count():
         try:
             with ThreadPoolExecutor() as pool:
                 tasks = [
@@ -43,20 +46,21 @@ def write_until_it_is_in(job: Job, batch: int) -> int:
                 ]
             sinkend.commit(replace(job, app=QUERY, batch=batch), [task.result() for task in tasks])
             return attempt
-        except HeadwaterError:
-            continue
-    raise AssertionError(f"batch {batch} was not written in 50 attempts")
+        except HeadwaterError as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"batch {batch} was not written in {attempt + 1} attempts") from error
+    raise AssertionError
 
 
-def rounds(server: Server, count: int, seed: int) -> None:
+def rounds(server: Server, times: int, seed: int) -> None:
     given = options(server, space="counted", primaryKey="id", operation="upsert", upsertOps="+n", batchSize=40)
     # Some attempts wait for the server to come back, others fail and are run again.
-    patience = ["30s", "50ms"]
+    patience = ["60s", "200ms"]
     jobs = [stream_job({**given, "retryTimeout": seconds}) for seconds in patience]
     write_until_it_is_in(jobs[0], 0)
     chance = random.Random(seed)
     with ThreadPoolExecutor(1) as pool:
-        for number in range(1, count + 1):
+        for number in range(1, times + 1):
             job = jobs[0] if number % 2 else chance.choice(jobs)
             writing = pool.submit(write_until_it_is_in, job, number)
             # In this thread: a server goes away with the thread that has started it.
@@ -65,7 +69,7 @@ def rounds(server: Server, count: int, seed: int) -> None:
             server.start()
             writing.result()
     found = Counter(row[1] for row in rows_of(server, "counted"))
-    assert found == {count + 1: ROWS + ROWS // 2}, f"seed {seed}"
+    assert found == {times + 1: ROWS + ROWS // 2}, f"seed {seed}"
 
 
 def test_the_server_is_killed_while_batches_are_written(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from headwater.client.pipe import Pipe
 from headwater.pipeline import ddl
+from headwater.pipeline.dictionary import Dictionary
 from headwater.pipeline.errors import OptionError, PipelineError
 from headwater.pipeline.leader import Seeker
 from headwater.pipeline.sinkoptions import SinkOptions
@@ -75,14 +76,15 @@ def begin(options: SinkOptions, schema: spark.StructType, *, overwrite: bool) ->
 
 def _begin(job: Job, pipe: Pipe, *, overwrite: bool) -> Job:
     options = job.options
-    found = ddl.find(pipe, options.space)
+    known = Dictionary.fetch(pipe)
+    found = known.find(options.space)
     if found is not None and options.save_mode == "ignore":
         return replace(job, is_void=True)
     if found is not None and options.save_mode == "errorIfExists":
         raise PipelineError(
             f"Space '{options.space}' exists already at {pipe.uri}, and the option 'saveMode' is errorIfExists."
         )
-    target = aim(pipe, found, job.schema, options, is_lasting=job.is_lasting)
+    target = aim(pipe, known, job.schema, options, is_lasting=job.is_lasting)
     if not _announce(job, target, pipe, overwrite=overwrite):
         return replace(job, is_void=True)
     if overwrite and found is not None:

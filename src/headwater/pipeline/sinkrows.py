@@ -19,7 +19,7 @@ from headwater.client import statements
 from headwater.client.pipe import Pipe
 from headwater.errors import BoxError, Er
 from headwater.pipeline import ddl
-from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
+from headwater.pipeline.dictionary import Dictionary, FieldFacts, SpaceFacts
 from headwater.pipeline.errors import PipelineError
 from headwater.typing import IteratorType
 from headwater.wire.constants import Type
@@ -86,15 +86,10 @@ class ProgressSpace:
         return "_spark_sink" if engine == "memtx" else f"_spark_sink_{engine}"
 
     @classmethod
-    def find(cls, pipe: Pipe, engine: str) -> ProgressSpace | None:
-        found = ddl.find(pipe, cls.name_for(engine))
-        return None if found is None else cls._of(found, pipe)
-
-    @classmethod
-    def open(cls, pipe: Pipe, engine: str) -> ProgressSpace:
+    def open(cls, pipe: Pipe, engine: str, known: Dictionary | None = None) -> ProgressSpace:
         """It is made if it does not exist. PipelineError says what a user needs for that."""
         name = cls.name_for(engine)
-        found = ddl.find(pipe, name)
+        found = (known or Dictionary.fetch(pipe)).find(name)
         if found is None:
             try:
                 found = ddl.create(pipe, name, _FIELDS, (0, 1), engine)

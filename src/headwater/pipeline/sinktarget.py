@@ -10,7 +10,7 @@ from pyspark.sql import types as spark
 from headwater.client.pipe import Pipe
 from headwater.errors import BoxError, Er
 from headwater.pipeline import ddl
-from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
+from headwater.pipeline.dictionary import Dictionary, FieldFacts, SpaceFacts
 from headwater.pipeline.errors import NotThere, PipelineError
 from headwater.pipeline.sinkoptions import SinkOptions
 from headwater.pipeline.sinkplan import SinkPlan
@@ -32,19 +32,17 @@ class Target:
     """None: nothing is kept."""
 
 
-def aim(
-    pipe: Pipe, found: SpaceFacts | None, schema: spark.StructType, options: SinkOptions, *, is_lasting: bool
-) -> Target:
-    """`found`: the space, None if it must be made. `is_lasting`: does anybody ask later whether it was written?
-    PipelineError for what cannot be."""
-    space = found if found is not None else _create(pipe, schema, options)
+def aim(pipe: Pipe, known: Dictionary, schema: spark.StructType, options: SinkOptions, *, is_lasting: bool) -> Target:
+    """`known`: the spaces that are there. `is_lasting`: does anybody ask later whether it was written? PipelineError
+    for what cannot be."""
+    space = known.find(options.space) or _create(pipe, schema, options)
     plan = SinkPlan.of(schema, space, options)
     wanted = options.transactions != "off"
     if not (wanted and pipe.has_transactions):
         if wanted:
             _refuse_without(pipe, options, "has no transactions over streams, which Tarantool has from 2.10 on")
-        return Target(plan, False, ProgressSpace.open(pipe, space.engine) if wanted and is_lasting else None)
-    progress = ProgressSpace.open(pipe, space.engine)
+        return Target(plan, False, ProgressSpace.open(pipe, space.engine, known) if wanted and is_lasting else None)
+    progress = ProgressSpace.open(pipe, space.engine, known)
     if progress.holds(pipe):
         return Target(plan, True, progress)
     _refuse_without(pipe, options, "gives up transactions between two requests: memtx_use_mvcc_engine is off")

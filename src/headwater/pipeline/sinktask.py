@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from headwater.client.pipe import Pipe
-from headwater.pipeline import ddl
 from headwater.pipeline.chunks import chunked
+from headwater.pipeline.dictionary import Dictionary
 from headwater.pipeline.encode import Tuples
 from headwater.pipeline.errors import DataLost
 from headwater.pipeline.leader import Seeker
@@ -65,7 +65,7 @@ def write_of_stream(job: Job, batches: Iterator[pa.RecordBatch], partition: int,
 
 def _find(job: Job, pipe: Pipe) -> tuple[Target, bool]:
     """Where the rows go, and whether this batch was written before."""
-    target = aim(pipe, ddl.find(pipe, job.options.space), job.schema, job.options, is_lasting=True)
+    target = aim(pipe, Dictionary.fetch(pipe), job.schema, job.options, is_lasting=True)
     return target, target.progress is not None and _is_in(job, pipe, target.progress)
 
 
