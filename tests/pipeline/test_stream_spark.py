@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,8 @@ from tests.pipeline.streamdriver import COLUMNS
 from tests.pipeline.streams import content, hosts, make_space, vclock_of, write
 from tests.pipeline.test_stream_live import KINDS, Writer, start
 from tests.support.fixtures import Servers
-from tests.support.iproto import Connection
+from tests.support.headwater import ROOT
+from tests.support.iproto import Connection, create_space
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -108,6 +110,25 @@ def test_what_there_is_now_and_later_the_rest(spark: SparkSession, servers: Serv
         wait_until(lambda: not second.isActive, 60, "the second one ends")
         assert "Another driver streams with this checkpoint: process" in str(second.exception())
         assert first.isActive
+
+
+def test_the_lines_of_the_readme_run(
+    spark: SparkSession, servers: Servers, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In the session that is there, on a node as the lines before them make it."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = page[page.index("## Ten lines to a Spark stream") :]
+    lines = textwrap.dedent(section[section.index("<<'END'\n") + len("<<'END'\n") : section.index("    END\n")])
+    server = start(servers, "headwater")
+    with Connection(*server.address) as connection:
+        create_space(connection, 512, "books")
+        connection.insert(512, [1, "The Sea, the Sea", 1978])
+    lines = lines.replace("3301", str(server.port)).replace("var/stream", str(tmp_path / "stream"))
+    exec(lines, {})
+    shown = capfd.readouterr().out
+    assert "The Sea" in shown
+    assert "Staying On" in shown
+    assert shown.index("The Sea") < shown.index("Staying On")
 
 
 def test_a_password_is_in_no_plan_no_progress_and_no_checkpoint(

@@ -29,7 +29,7 @@ from headwater.pipeline.types import ENVELOPE, TypeSettings, envelope_plan, read
 _OF_COLUMNS = frozenset(
     (
         *("hosts", "username", "user", "password", "passwordenv", "passwordfile", "connecttimeout", "requesttimeout"),
-        *("space", "columns", "metadatacolumns", "rescueddatacolumn", "invalidutf8", "mode"),
+        *("space", "columns", "metadatacolumns", "rescueddatacolumn", "invalidutf8", "mode", "varianttags"),
         *("unsignedas", "numberas", "decimalas", "uuidas", "datetimeas", "intervalas"),
     )
 )
