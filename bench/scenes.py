@@ -19,7 +19,7 @@ from bench.memory import warm
 
 ROOM = 512
 """Bytes of warm memory for each tuple before a server starts: more than either of them takes."""
-TRIES = 4
+TRIES = 3
 """The least of so many is taken where one figure is told apart from another, or compared with it: what else runs on the
 machine can only make it longer, and a difference of two would show nothing but that."""
 OPTIONS: Mapping[str, object] = {"wal_mode": "write", "memtx_memory": 2 << 30}
