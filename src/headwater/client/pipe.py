@@ -34,8 +34,11 @@ LOADS_MAX = 2
 _WANTED = 1 << 62
 """Syncs from here on are of requests whose answers are wanted."""
 _SEND_MAX = 1 << 20
-_OK = b"\x83\x00\xce\0\0\0\0"
-"""How a good answer begins (iproto_reply_ok)."""
+_LENGTH, _HEAD = 0xCE, 5
+"""First byte of an answer, and bytes of its length."""
+_OK = b"\x83\x00\xce\0\0\0\0\x01\xcf"
+"""How a good answer goes on (iproto_header_encode); then comes its sync."""
+_SYNC = _HEAD + len(_OK)
 _KNOWS_ID = version_id(2, 10, 0)
 _UNDERSTANDS = (Feature.STREAMS, Feature.TRANSACTIONS, Feature.ERROR_EXTENSION, Feature.PAGINATION)
 """Tuples shall come as they are, without the extension for their formats."""
@@ -193,6 +196,8 @@ class Pipe(WireClient):
         newer = self._loads[1].first if len(self._loads) > 1 else _WANTED
         stop, old, new, others = replies(data, 0, len(data), newer, _WANTED)
         self._buffer = data[stop:]
+        if self._buffer and self._buffer[0] != _LENGTH:
+            raise ConnectionFailed(f"{self.uri}: what it sends is no packet")
         if old or new:
             self._loads[0].answered += old
             if new:
@@ -228,18 +233,26 @@ def replies(data: bytes, offset: int, end: int, low: int, high: int) -> tuple[in
     those below `high`, (begin, end) of header and body of each other one)."""
     below = within = 0
     others: list[tuple[int, int]] = []
-    while after := frame_end(data, offset, end):
-        begin = read_uint(data, offset)[1]
-        row = Row(0)
-        if data[begin : begin + 7] == _OK and data[begin + 7 : begin + 9] == b"\x01\xcf":
-            row.sync = int.from_bytes(data[begin + 9 : begin + 17], "big")
-        else:
-            row = decode_row(data, begin, after, exact=True)[0]
-        if row.type or row.sync >= high:
-            others.append((begin, after))
-        elif row.sync < low:
+    # Syncs are compared as they stand: big-endian.
+    low_bytes, high_bytes = low.to_bytes(8, "big"), high.to_bytes(8, "big")
+    number = int.from_bytes
+    while offset + _HEAD <= end and data[offset] == _LENGTH:
+        stop = offset + _HEAD + number(data[offset + 1 : offset + _HEAD], "big")
+        if stop > end:
+            break
+        sync = data[offset + _SYNC : offset + _SYNC + 8]
+        if data[offset + _HEAD : offset + _SYNC] != _OK or sync >= high_bytes:
+            begin, stop = read_uint(data, offset)[1], frame_end(data, offset, end)
+            row = decode_row(data, begin, stop, exact=True)[0]
+            if row.type or row.sync >= high:
+                others.append((begin, stop))
+            elif row.sync < low:
+                below += 1
+            else:
+                within += 1
+        elif sync < low_bytes:
             below += 1
         else:
             within += 1
-        offset = after
+        offset = stop
     return offset, below, within, others
