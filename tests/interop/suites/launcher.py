@@ -87,6 +87,7 @@ def main() -> int:
         print(f"Tarantool {VERSION}")
         return 0
     settings = Settings(Path(sys.argv[1]))
+    suite = os.getppid()
     server = SuiteServer(settings)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -98,7 +99,8 @@ def main() -> int:
         threading.Thread(target=console.serve_forever, daemon=True).start()
         server.start()
         node.ready.set()
-        while server.running and not ended.wait(0.5):
+        # A suite does not end every server that it starts: those end with it.
+        while server.running and os.getppid() == suite and not ended.wait(0.5):
             pass
         server.stop()
         console.shutdown()
