@@ -13,6 +13,7 @@ from tests.wire.golden import needs_golden
 from headwater.client import Cutter, Segment
 from headwater.errors import BoxError, Er, er
 from headwater.wire.constants import SYNCHRO_TYPES, Flag, Type
+from headwater.wire.msgpack import pack
 from headwater.wire.reply import error as error_reply
 from headwater.wire.synchro import RaftMessage, Synchro, encode_raft, encode_synchro
 from headwater.wire.xrow import Row, decode_row, encode_packet
@@ -106,6 +107,53 @@ def test_a_word_of_one_owner_does_not_touch_transactions_of_another() -> None:
     cutter.take(row(1, 2, flags=SYNC))
     assert cutter.take(word(Type.RAFT_CONFIRM, 1, 1, owner=1)) == []
     assert rows_of(cutter.take(word(Type.RAFT_CONFIRM, 2, 1, owner=2, replica_id=2))) == [(2, 1)]
+
+
+def test_no_position_lies_between_what_is_rolled_back_and_the_word_that_says_so() -> None:
+    """Who began there would meet row 3, which only waits for others, without those others."""
+    cutter = Cutter({}, rows_max=1)
+    cutter.take(row(1) + row(2, flags=SYNC) + row(1, 2) + row(2, 2) + row(3, flags=WAITS))
+    segments = cutter.take(word(Type.RAFT_ROLLBACK, 4, 2) + row(5))
+    assert rows_of(segments) == [(2, 1), (2, 2), (1, 5)]
+    assert [dict(one.end) for one in segments] == [{1: 4, 2: 2}, {1: 5, 2: 2}]
+
+
+def test_a_long_transaction_is_not_looked_at_again_for_every_piece() -> None:
+    body = b"\x82\x10\xcd\x02\x00\x21\x91\xd9\xc8" + b"x" * 200
+    count = 60_000
+    rows = [
+        Row(Type.REPLACE, 1, lsn=lsn, tsn=1, flags=int(lsn == count), body=body, timestamp=1.0)
+        for lsn in range(1, count + 1)
+    ]
+    whole = b"".join(map(encode_packet, rows)) + row(count + 1)
+    assert len(whole) > 12 << 20
+    cutter, segments = Cutter({}), []
+    for at in range(0, len(whole), 1 << 18):
+        segments += cutter.take(whole[at : at + (1 << 18)])
+        assert cutter.held_bytes <= len(whole)
+    segments += cutter.take(b"", idle=True)
+    assert [one.rows for one in segments] == [count, 1]
+
+
+def test_spaces_tell_what_waits_where_rows_do_not() -> None:
+    """As those of masters before 2.6.3; which spaces they are, the stream itself tells."""
+
+    def into(lsn: int, space: int, tuple: list[object]) -> bytes:
+        body = pack({0x10: space, 0x21: tuple})
+        return encode_packet(Row(Type.REPLACE, 1, lsn=lsn, tsn=lsn, flags=1, body=body))
+
+    def define(lsn: int, options: dict[str, bool]) -> bytes:
+        return into(lsn, 280, [600, 1, "s", "memtx", 0, options, []])
+
+    cutter = Cutter({}, sync_spaces=[])
+    assert rows_of(cutter.take(into(1, 600, [1]) + define(2, {"is_sync": True}))) == [(1, 1), (1, 2)]
+    assert cutter.sync_spaces == {600}
+    assert cutter.take(into(3, 600, [2]) + into(4, 700, [3])) == []
+    assert cutter.pending == 2
+    assert rows_of(cutter.take(word(Type.RAFT_CONFIRM, 5, 3) + into(6, 600, [4]))) == [(1, 3), (1, 4)]
+    assert cutter.take(into(7, 700, [5])) == []
+    assert rows_of(cutter.take(word(Type.RAFT_ROLLBACK, 8, 6) + define(9, {}))) == [(1, 9)]
+    assert rows_of(cutter.take(into(10, 600, [6]))) == [(1, 10)]
 
 
 def test_an_error_of_the_master_is_raised() -> None:

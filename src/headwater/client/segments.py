@@ -74,6 +74,12 @@ class _Item:
     """Its last one, of `owner`."""
     is_sync: bool = False
     """Waits for a quorum itself, and not only for those before it."""
+    rolls_back: bool = False
+    """It is a word that may have dropped those before it."""
+
+    def leaves_doubt(self, before: bool) -> bool:
+        """Would who began behind this one not know that something before it was rolled back?"""
+        return self.state is _State.DROPPED or (before and not self.rolls_back)
 
 
 @dataclass(slots=True)
@@ -246,7 +252,7 @@ class Cutter:
         position = [(last.replica_id, last.lsn)]
         if last.type in SYNCHRO_TYPES:
             self._word(decode_synchro(last), last)
-            self._put(_Item(_State.DONE, position))
+            self._put(_Item(_State.DONE, position, rolls_back=last.type != Type.RAFT_CONFIRM))
             return
         waits, is_sync = bool(last.flags & _WAITS), bool(last.flags & Flag.WAIT_ACK)
         if self.sync_spaces is not None:
@@ -288,17 +294,17 @@ class Cutter:
     # ---- segments -----------------------------------------------------------------------------------
 
     def _decided(self) -> list[Segment]:
-        """Everything up to the first that is open. One that only waits for those before it is decided with them. What
-        is rolled back, and the word that says so, are in one segment: who began between them would take the rows behind
-        for confirmed."""
+        """Everything up to the first that is open. One that only waits for those before it is decided with them."""
         out: list[Segment] = []
         grown = _Segment()
-        while self._items and (self._items[0].state is not _State.OPEN or not self._items[0].is_sync):
+        in_doubt = False
+        for _ in range(self._ready()):
             item = self._items.popleft()
             is_full = grown.rows + item.rows > self._rows_max or grown.size + len(item.data) > self._bytes_max
-            if grown.rows and item.rows and is_full:
+            if grown.rows and is_full and not in_doubt:
                 out.append(self._end(grown))
                 grown = _Segment()
+            in_doubt = item.leaves_doubt(in_doubt)
             grown.last.update(item.last)
             if item.rows:
                 grown.data.append(item.data)
@@ -308,6 +314,19 @@ class Cutter:
         if grown.last:
             out.append(self._end(grown))
         return out
+
+    def _ready(self) -> int:
+        """How many of the first items are decided. What is rolled back and the word that says so are so together, and
+        in one segment: who began between them would take for confirmed what comes behind and only waits."""
+        ready = 0
+        in_doubt = False
+        for count, item in enumerate(self._items, 1):
+            if item.state is _State.OPEN and item.is_sync:
+                break
+            in_doubt = item.leaves_doubt(in_doubt)
+            if not in_doubt:
+                ready = count
+        return ready
 
     def _end(self, grown: _Segment) -> Segment:
         start = dict(self.vclock)
