@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.box.sets import Peer, ReplicaSet
 
+from headwater.box.info import box_info
 from headwater.errors import BoxError, Er
 
 
@@ -65,6 +66,8 @@ def test_box_cfg_returns_when_the_time_is_up_and_the_node_is_an_orphan() -> None
         await master.put(*range(50))
         nodes.simulation.fabric.way("m", "r").delay = (0.3, 0.3)
         await replica.start()
+        readiness = box_info(replica.box)["health"]["readiness"]
+        assert readiness == {"status": False, "checks": {"box": {"status": "not_ready", "reason": "orphan"}}}
         assert replica.box.status == "orphan"
         assert replica.box.facts().ro_reason == "orphan"
         error = refusal(replica)

@@ -34,8 +34,10 @@ def test_info_has_the_keys_of_3x(node: CallNode) -> None:
     keys = (
         "version package id uuid name lsn signature vclock ro ro_reason replication replication_anon replicaset status "
     )
-    keys += "uptime pid cluster memory gc vinyl sql listen election synchro schema_version hostname config"
+    keys += "uptime pid cluster memory gc vinyl sql listen election synchro schema_version hostname config health"
     assert set(info) == set(keys.split())
+    assert info["health"]["liveness"] == {"verdict": True, "checks": {}}
+    assert info["health"]["readiness"] == {"status": True, "checks": {"box": {"status": "ready"}}}
 
 
 def test_info_follows_the_node(shop: CallNode) -> None:

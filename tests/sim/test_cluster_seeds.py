@@ -98,7 +98,7 @@ def printed_by_another_process(recipe: Recipe, hash_seed: str) -> str:
     return ran.stdout.strip()
 
 
-@pytest.mark.parametrize("seed", [3, 10])
+@pytest.mark.parametrize("seed", [3, 5])
 def test_one_seed_of_a_set_is_one_run_in_any_process(seed: int) -> None:
     digest = judged(recipe(seed)).digest
     for hash_seed in ("0", "77"):

@@ -158,7 +158,16 @@ def box_info(host: Host) -> dict[str, Any]:
         "schema_version": host.memtx.schema_version,
         "hostname": facts.hostname,
         "config": {"status": "uninitialized", "meta": {"active": {}, "last": {}}, "alerts": []},
+        "health": _health(facts),
     }
+
+
+def _health(facts: Facts) -> dict[str, Any]:
+    """Does it live, and is it ready? (healthcheck_defaults.lua, add_box_check.)"""
+    is_ready = facts.status == "running"
+    box = {"status": "ready"} if is_ready else {"status": "not_ready", "reason": facts.status}
+    readiness = {"status": is_ready, "checks": {"box": box}}
+    return {"liveness": {"verdict": True, "checks": {}}, "readiness": readiness}
 
 
 def _text(uuid: object) -> str | None:
