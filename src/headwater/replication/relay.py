@@ -98,6 +98,8 @@ class Relay:
         self._cursor: Cursor | None = None
         self._timer: Timer | None = None
         self._news: Event = host.world.tasks.event()
+        self.is_dismissed = False
+        """This node ends: the peer is told to come again."""
         self._is_at_end = False
         """The writing fiber waits for news: what is written may go out at once."""
 
@@ -143,6 +145,7 @@ class Relay:
         if self.state == "stopped":
             return
         self.state = "stopped"
+        self.is_dismissed = error is None
         self.error = error or er(Er.LOADING)
         self.lag = 0.0
         if self._timer is not None:

@@ -362,4 +362,5 @@ async def _feed(host: Host, replica: Replica, asked: Subscribe, sync: int, chann
     try:
         await relay.run()
     finally:
-        log.info("relay to %s at %s stopped: %s", replica.uuid, channel.peer, relay.error)
+        why = "this node ends" if relay.is_dismissed else relay.error
+        log.info("relay to %s at %s stopped: %s", replica.uuid, channel.peer, why)
