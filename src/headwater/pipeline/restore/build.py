@@ -97,7 +97,12 @@ def planned(runner: Runner, wish: Wish) -> Iterator[Material]:
 
 
 def _material(runner: Runner, wish: Wish, staging: Staging) -> Material:
-    material = gather(runner, scan(wish.sources), wish.target)
+    sources = wish.sources
+    if wish.lake is not None:
+        from headwater.pipeline.restore.lake import spool_lake
+
+        sources = (spool_lake(runner, wish.lake, wish.replicaset, wish.target, staging),)
+    material = gather(runner, scan(sources), wish.target)
     refuse_foreign(material.state)
     check_safety(runner, material, wish.identity, allowed=wish.allow_unsafe)
     return material

@@ -72,7 +72,9 @@ class Staging:
     def _sweep(self) -> None:
         """What a killed run left."""
         for path in self.path.iterdir():
-            if path.name != _LOCK:
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != _LOCK:
                 path.unlink()
 
     def file(self, name: str) -> str:
