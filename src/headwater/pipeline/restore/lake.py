@@ -174,11 +174,13 @@ def _types(ops: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     if found.null_count:
         name = ops.filter(pc.is_null(found))[0].as_py()
         raise PipelineError(f"The change log of the lake holds a row of the type {name!r}, which is no change.")
-    return np.asarray(list(_TYPES.values()), np.uint8)[np.asarray(found)]
+    codes: np.ndarray[Any, Any] = np.asarray(list(_TYPES.values()), np.uint8)[np.asarray(found)]
+    return codes
 
 
 def _numbers(values: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    return np.asarray(pc.fill_null(values, 0)).astype(np.int64)
+    numbers: np.ndarray[Any, Any] = np.asarray(pc.fill_null(values, 0)).astype(np.int64)
+    return numbers
 
 
 def _seconds(moments: pa.ChunkedArray) -> np.ndarray[Any, Any]:
