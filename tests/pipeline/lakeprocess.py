@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 from headwater.pipeline.lake.layout import Lake
 
 LOG4J = ROOT / "src" / "headwater" / "pipeline" / "log4j2.properties"
-TIME = 180.0
+TIME = 600.0
 
 
 class SyncProcess:

@@ -33,10 +33,12 @@ def compact(
                 "compact", f"no table {', '.join(sorted(unknown))}; there are {', '.join(each.name for each in found)}"
             )
         chosen = [place for place in found if not tables or place.name in tables]
+        lines = []
         with Bars() as bars:
             bar = bars.add("compacting", "tables", len(chosen))
             for done in upkeep.compact(there, chosen, target_mib << 20):
                 bar.advance(1)
                 if done.files_after != done.files_before or done.note:
                     note = f" ({done.note})" if done.note else ""
-                    bars.print(f"{done.name}: {done.files_before} files → {done.files_after}{note}")
+                    lines.append(f"{done.name}: {done.files_before} files → {done.files_after}{note}")
+        print("\n".join(lines) or "there is nothing to put together")

@@ -30,4 +30,4 @@ def rebuild(lake: Annotated[Path, typer.Argument(help="The lake.")]) -> None:
             bar = bars.add("silver", "changes", ChangeLog(there.bronze).rows)
             for stepped in Silver(there, charter).catch_up():
                 bar.advance(stepped.changes)
-            bars.print(f"silver has {bar.done:,.0f} changes, all that bronze holds")
+        print(f"silver is made of {bar.done:,.0f} changes, all that bronze holds")

@@ -70,6 +70,7 @@ def sync(
         options = SyncOptions(
             source, once, trigger_of(trigger), system, bronze_only, seconds, hours_of("sync", "--retention", retention)
         )
+        Lake(lake).check_place()
         with Lake(lake).locked():
             _run(Lake(lake), options, metrics, master, pairs("--conf", conf))
 

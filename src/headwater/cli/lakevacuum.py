@@ -28,7 +28,7 @@ def vacuum(
         there = Lake(lake)
         there.charter()
         hours = hours_of("vacuum", "--retention", retention)
-        files, freed = 0, 0
+        files, freed, lines = 0, 0, []
         with Bars() as bars:
             bar = bars.add("vacuuming", "tables", len(upkeep.places(there)))
             for done in upkeep.vacuum(there, hours, dry_run=dry_run, is_busy=there.is_written):
@@ -37,5 +37,6 @@ def vacuum(
                 files, freed = files + gone, freed + done.bytes
                 if gone:
                     what = done.note or f"{gone} files"
-                    bars.print(f"{done.name}: {what}, {size(done.bytes)}")
+                    lines.append(f"{done.name}: {what}, {size(done.bytes)}")
+        print(*lines, sep="\n", end="\n" if lines else "")
         print(f"{'would free' if dry_run else 'freed'} {size(freed)} in {files} files")

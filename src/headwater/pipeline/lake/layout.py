@@ -84,13 +84,18 @@ class Lake:
             raise PipelineError(f"{self}: a lake of format {found.get('format')}; this Headwater knows {FORMAT}.")
         return Charter(**found)
 
-    def found(self, *, system: bool) -> Charter:
-        """Make an empty lake. PipelineError if something else is in its place."""
+    def check_place(self) -> None:
+        """PipelineError if something else is in its place. To be asked before anything is written there."""
         if self.root.exists() and not self.root.is_dir():
             raise PipelineError(f"{self} is a file. A lake wants a directory of its own.")
-        strangers = sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
-        if set(strangers) - {self.own.name}:
+        found = sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
+        strangers = [name for name in found if name != self.own.name]
+        if strangers and not self.exists:
             raise PipelineError(f"{self} holds '{strangers[0]}' and is no lake. A lake wants a directory of its own.")
+
+    def found(self, *, system: bool) -> Charter:
+        """Make an empty lake."""
+        self.check_place()
         charter = Charter(uuid4().hex, 0, system)
         self._write_charter(charter)
         return charter

@@ -46,12 +46,13 @@ def names(lake: Lake) -> list[Named]:
     found = [Named("bronze", {"": lake.bronze}), Named("schema_history", {"": lake.history})]
     by_space: dict[str, dict[str, Path]] = defaultdict(dict)
     for replicaset, _, table in State.load(lake.state).live:
-        by_space[table.space][replicaset] = lake.silver / table.place
+        if (lake.silver / table.place / "_delta_log").is_dir():
+            by_space[table.space][replicaset] = lake.silver / table.place
     for space, parts in sorted(by_space.items()):
         found.append(Named(space, parts if len(parts) > 1 else {"": next(iter(parts.values()))}))
         if len(parts) > 1:
             found += [Named(f"{space}_{set_name(name)}", {"": path}) for name, path in parts.items()]
-    return [named for named in found if any((path / "_delta_log").is_dir() for path in named.parts.values())]
+    return [named for named in found if all((path / "_delta_log").is_dir() for path in named.parts.values())]
 
 
 # ---- DataFusion -----------------------------------------------------------------------------------
@@ -62,7 +63,11 @@ def ask(lake: Lake, sql: str) -> Iterator[pa.RecordBatch]:
     builder = QueryBuilder(_CASE_COUNTS)
     known = names(lake)
     for named in known:
-        _register(builder, named)
+        if "" in named.parts:
+            builder.register(named.name, DeltaTable(str(named.parts[""])))
+    for named in known:
+        if "" not in named.parts:
+            _unite(builder, named)
     try:
         for batch in builder.execute(sql):
             yield pa.record_batch(batch)
@@ -70,18 +75,14 @@ def ask(lake: Lake, sql: str) -> Iterator[pa.RecordBatch]:
         raise PipelineError(f"{_first_line(error)}. {_known(known)}") from None
 
 
-def _register(builder: QueryBuilder, named: Named) -> None:
-    tables = {name: table for name, path in named.parts.items() if (table := open_table(path)) is not None}
-    if len(tables) == 1:
-        builder.register(named.name, next(iter(tables.values())))
-        return
-    parts = []
-    for name, table in tables.items():
-        hidden = f"{named.name}_{set_name(name)}"
-        builder.register(hidden, table)
-        parts.append((name, hidden, [field.name for field in table.schema().fields]))
+def _unite(builder: QueryBuilder, named: Named) -> None:
+    """Several tables, which are there by names of their own, as one."""
+    parts = [
+        (name, f"{named.name}_{set_name(name)}", [field.name for field in DeltaTable(str(path)).schema().fields])
+        for name, path in named.parts.items()
+    ]
     columns = list(dict.fromkeys(column for *_, own in parts for column in own))
-    selects = [_select(columns, own, name, hidden) for name, hidden, own in parts]
+    selects = [_select(columns, own, name, table) for name, table, own in parts]
     list(builder.execute(f"create view {_quoted(named.name)} as {' union all '.join(selects)}"))
 
 

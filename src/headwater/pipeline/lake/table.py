@@ -251,7 +251,7 @@ class SilverTable:
         wider = self.shape.widened(error.column)
         assert wider is not None
         old, new = (shape.type_of(error.column) for shape in (self.shape, wider))
-        self._told("widened", f"{error.column}: {old} → {new}, for {error.why}")
+        self._told("widened", f"{error.column}: {old} → {new} ({error.why})")
         self.shape = wider
 
     # ---- asking
