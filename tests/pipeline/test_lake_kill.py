@@ -74,13 +74,16 @@ def test_killed_three_times_and_never_tells_its_password(servers: Servers, tmp_p
     connection.call("box.schema.user.grant", "lake", "replication")
     secret = tmp_path / "secret"
     secret.write_text(f"{PASSWORD}\n")
-    login = ("--user", "lake", "--password-file", str(secret))
+    figures = tmp_path / "lake.prom"
+    login = ("--user", "lake", "--password-file", str(secret), "--metrics", str(figures))
     seen = rounds(tmp_path, connection, f"127.0.0.1:{server.port}", 3, 1, *login)
     assert sum("java" in line for line in seen) >= 3
     assert not [text for text in seen if PASSWORD in text]
-    told = [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
-    assert [path for path in told if not path.is_relative_to(server.work_dir)] == [secret]
+    holding = [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+    assert [path for path in holding if not path.is_relative_to(server.work_dir)] == [secret]
     assert list(tmp_path.glob("eventlog*")), "Spark wrote no event log"
+    told = [line.split()[0] for line in figures.read_text().splitlines() if not line.startswith("#")]
+    assert {'headwater_lake_rows_total{layer="bronze"}', 'headwater_lake_rows_total{layer="silver"}'} <= set(told)
 
 
 @pytest.mark.soak
