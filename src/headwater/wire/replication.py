@@ -327,15 +327,6 @@ def decode_vclock(row: Row) -> dict[int, int]:
     return dict(_decode(row, _Position()).vclock)
 
 
-def decode_snapshot_vclock(row: Row) -> dict[int, int]:
-    """The first answer to FETCH_SNAPSHOT, component 0 too: it names the snapshot when the rest is asked for."""
-    vclock = decode_vclock(row)
-    for key, _, at, _ in fields(row.body, 0):
-        if key == Key.VCLOCK:
-            vclock = _read_whole_vclock(row.body, at)
-    return vclock
-
-
 def decode_relay_heartbeat(row: Row) -> RelayHeartbeat:
     heartbeat = RelayHeartbeat()
     if not row.body:
