@@ -20,7 +20,7 @@ from headwater.wire.xrow import Row, encode_row
 from headwater.xlog import MAGIC_EOF, SNAP, XLOG, BlockEncoder, Meta, file_name, format_meta
 
 SET = UUID("aaaaaaaa-0000-4000-8000-000000000000")
-MEMBERS = {number: UUID(f"aaaaaaaa-0000-4000-8000-{number:012}") for number in range(1, 4)}
+MEMBERS = {number: UUID(f"aaaaaaaa-0000-4000-8000-{number:012}") for number in range(1, 10)}
 SPACE = 512
 SYNC = Flag.WAIT_SYNC | Flag.WAIT_ACK
 FORMAT = [{"name": "id", "type": "unsigned"}, {"name": "value", "type": "any", "is_nullable": True}]

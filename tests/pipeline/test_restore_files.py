@@ -297,6 +297,16 @@ def test_who_has_what_is_missing_is_told(one: Directory, tmp_path: Path) -> None
         built([one.path, two.path], at(r1=20), tmp_path / "to")
 
 
+def test_members_of_another_set_are_refused(one: Directory, tmp_path: Path) -> None:
+    stranger = Directory(tmp_path / "stranger", member=9)
+    stranger.log({1: 25}, [put(26, 26)])
+    with pytest.raises(SourceDamaged, match=rf"00000000000000000025\.xlog.*of no member of it \(instance {MEMBERS[9]}"):
+        built([one.path, stranger.path], at(r1=12), tmp_path / "to")
+    made = built([one.path], at(r1=12), tmp_path / "other")
+    with pytest.raises(SourceDamaged, match=rf"a foreign file: .*of the replica set {made.replicaset}"):
+        built([one.path, tmp_path / "other"], at(r1=16), tmp_path / "to")
+
+
 def test_snapshots_and_logs_may_lie_in_two_directories(one: Directory, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -319,7 +329,7 @@ def test_by_default_it_is_a_new_set_of_one(one: Directory, tmp_path: Path) -> No
 def test_a_kept_identity_keeps_the_members(one: Directory, tmp_path: Path) -> None:
     made = built([one.path], Target(), tmp_path / "to", KEEP)
     assert made.instance == MEMBERS[1]
-    assert [row[1] for row in rows_of(made.path)[320]] == [str(uuid) for uuid in MEMBERS.values()]
+    assert [row[1] for row in rows_of(made.path)[320]] == [str(MEMBERS[number]) for number in (1, 2, 3)]
     other = Identity(keep=True, instance=MEMBERS[3])
     assert built([one.path], Target(), tmp_path / "three", other).instance == MEMBERS[3]
 

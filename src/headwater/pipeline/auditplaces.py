@@ -155,7 +155,8 @@ def _material(runner: Runner, each: Place, vclock: VClock, donors: Sequence[Memb
     assert each.position is not None
     sources = each.sources
     if not each.position.covers(vclock):
-        sources = Sources(_with_logs(sources.members, donors), sources.problems)
+        trusted = frozenset(member.instance for member in donors)
+        sources = Sources(_with_logs(sources.members, donors), sources.problems, trusted=trusted)
     return gather(runner, sources, Target(vclock=vclock))
 
 

@@ -14,7 +14,7 @@ from headwater.pipeline.restore.errors import Unreachable, UnsafePoint
 from headwater.pipeline.restore.facts import FREE, NO_LIMIT, PartFacts, PartTask
 from headwater.pipeline.restore.plan import Chain, Planner, Segment, Target, Walked, missing_rows, when
 from headwater.pipeline.restore.runner import Runner
-from headwater.pipeline.restore.sources import File, Sources
+from headwater.pipeline.restore.sources import File, Member, Sources
 from headwater.pipeline.restore.survey import survey
 from headwater.pipeline.restore.system import SystemState
 from headwater.pipeline.storage import Storage
@@ -90,6 +90,7 @@ class _Gathering:
             chain, base, found = self._chain()
             found, end = self._before_open(base, found)
             made = self._material(chain, base, found, end)
+            self._refuse_strangers(made)
             unseen = self._unseen_sync(made.state)
             if not unseen:
                 return made
@@ -263,6 +264,29 @@ class _Gathering:
             return ()
         spaces = tuple(sorted(facts.id for facts in state.dictionary.spaces if facts.is_sync and not facts.is_system))
         return spaces if spaces != self._sync_spaces else ()
+
+    def _refuse_strangers(self, made: Material) -> None:
+        """SourceDamaged for files of another replica set."""
+        known = {str(row[1]) for row in made.state.cluster().values()}
+        for member in list(self._sources.members):
+            if member.instance == made.base.file.instance or member.instance in self._sources.trusted:
+                continue
+            replicaset = self._replicaset(member)
+            if replicaset == made.state.replicaset or (replicaset is None and str(member.instance) in known):
+                continue
+            file = (member.snapshots or member.logs)[-1]
+            is_of = f"of the replica set {replicaset}" if replicaset is not None else "of no member of it"
+            words = f"a foreign file: {made.base.file.path} is of the replica set {made.state.replicaset}, this {is_of}"
+            remedy = "Give the directories of one set alone (--from)."
+            raise SourceDamaged(file.path, 0, None, f"{words} (instance {member.instance})", remedy)
+
+    def _replicaset(self, member: Member) -> str | None:
+        """As its snapshot says; None without one."""
+        for snapshot in member.snapshots[::-1]:
+            base = self._base(snapshot)
+            if base is not None:
+                return SystemState(base.system).replicaset
+        return None
 
     # ---- what to say
 

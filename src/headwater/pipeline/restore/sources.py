@@ -64,6 +64,8 @@ class Sources:
     problems: list[SourceDamaged]
     """Files whose heads cannot be read: only to be told where something is missing."""
     notes: list[str] = field(default_factory=list)
+    trusted: frozenset[UUID] = frozenset()
+    """Instances whose files were made of rows that are known to be the set's."""
 
     def member(self, file: File) -> Member:
         return next(member for member in self.members if member.instance == file.instance)
