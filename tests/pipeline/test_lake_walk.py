@@ -164,3 +164,14 @@ def test_a_wider_type_and_a_new_column_are_told(lake: Lake, charter: Charter) ->
         {"kind": "widened", "details": "id: bigint → decimal(20,0) (a value has no place in its column)"},
         {"kind": "format", "details": "t (id unsigned) → t (id unsigned, v string)"},
     ]
+
+
+def test_an_upsert_that_vinyl_forgets(lake: Lake, charter: Charter) -> None:
+    """It is in the log all the same: whether it fits is seen when the tuple is read."""
+    append(lake, charter, 0, as_bronze(Log(0).space(600, "t", engine="vinyl").insert(600, [1, "a"]).taken(), ONE))
+    log = Log(1)
+    for ops in ([["=", 1, 5]], [["=", 0, 2]], [[":", 1, 1, 0, "b"]], [["+", 1, 1], ["=", 2, "more"]]):
+        log.add(Type.UPSERT, 600, tuple=[1, "x"], ops=ops)
+    append(lake, charter, 1, as_bronze(log.taken(), ONE))
+    catch_up(lake, charter)
+    assert rows_of(lake, "t", "id, v, _rescued") == [(1, "ab", '{"3":"more"}')]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.kernels import mp_array_fields
+from headwater.kernels import FormatViolation, TupleFormat, mp_array_fields
 from headwater.pipeline.dictionary import SpaceFacts
 from headwater.pipeline.errors import PipelineError
 from headwater.pipeline.lake.bodies import TYPE_BY_NAME, tuples_of
@@ -192,6 +192,13 @@ class Hand:
         self._rule = rule
         self._names = rule.facts.names
         self._types = rule.types
+        # vinyl writes an UPSERT to its log unseen; when it reads the tuple it forgets what does not fit (vy_upsert.c).
+        self._format = self._format_of(rule.facts) if rule.facts.engine == "vinyl" else None
+
+    def _format_of(self, facts: SpaceFacts) -> TupleFormat:
+        keys = set(facts.key_fields)
+        fields = [(int(type), facts.fields[at].nullable and at not in keys) for at, type in enumerate(self._types)]
+        return TupleFormat(fields, facts.field_count)
 
     def apply(self, key: bytes, old: bytes | None, type: int, body: bytes, lsn: int) -> bytes | None:
         """The new tuple. PipelineError if the change log does not suit the state."""
@@ -217,7 +224,16 @@ class Hand:
         """One that would change the key is forgotten (memtx_space.c, memtx_space_execute_upsert)."""
         assert request.ops is not None
         new = apply_upsert(request.ops, old, self._names, request.index_base, self._types).tuple
-        return new if self._same_key(old, new, key) else old
+        return new if self._same_key(old, new, key) and self._fits(new) else old
+
+    def _fits(self, tuple: bytes) -> bool:
+        if self._format is None:
+            return True
+        try:
+            self._format.check(tuple)
+        except FormatViolation:
+            return False
+        return True
 
     def _same_key(self, old: bytes, new: bytes, key: bytes) -> bool:
         fields = [part[0] for part in self._rule.keys.parts]
