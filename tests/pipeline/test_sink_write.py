@@ -78,6 +78,31 @@ def test_upsert_without_operations_assigns_the_columns_behind_the_key(node: Serv
     assert rows_of(node, name) == [[1, 10], [2, 21], [3, 30]]
 
 
+def test_each_row_brings_the_operations_of_its_upsert(node: Server, name: str) -> None:
+    step = spark.StructType(
+        [
+            spark.StructField("op", spark.StringType()),
+            spark.StructField("field", spark.StringType()),
+            spark.StructField("value", spark.LongType()),
+        ]
+    )
+    schema = spark.StructType([*COUNTERS, spark.StructField("how", spark.ArrayType(step))])
+    given = fast(node, name, operation="upsert", upsertOpsColumn="how")
+    write(given, [(number, number, None) for number in range(250)], schema=schema)
+    how = [[], None, [{"op": "+", "field": "n", "value": 100}], [{"op": "=", "field": "n", "value": 7}] * 2]
+    write(given, [(number, -1, how[number % 4]) for number in range(250)], schema=schema)
+    assert rows_of(node, name) == [[number, (number, number, number + 100, 7)[number % 4]] for number in range(250)]
+    packed = spark.StructType([*COUNTERS, spark.StructField("how", spark.BinaryType())])
+    write(given, [(0, -1, b"\x91\x93\xa1-\x01\x05"), (999, 9, b"\x90")], schema=packed)
+    assert [rows_of(node, name)[at] for at in (0, -1)] == [[0, -5], [999, 9]]
+    with pytest.raises(ValueUnfit, match=r"Row 1 of partition 0, column 'how'.*not one MessagePack value"):
+        write(given, [(0, -1, None), (1, 1, b"\xc1")], schema=packed)
+    with pytest.raises(WriteRefused, match=r"Row 0 of partition 0 \(key \[0\]\).*upsert"):
+        write(given, [(0, -1, b"\x91\x93\xa1?\x01\x05")], schema=packed)
+    with pytest.raises(OptionError, match="'upsertOpsColumn' is bigint; it should be ARRAY"):
+        begin({**given, "upsertOpsColumn": "n"}, schema)
+
+
 def test_a_column_says_the_operation_of_each_row(node: Server, name: str) -> None:
     schema = spark.StructType([*COUNTERS, spark.StructField("what", spark.StringType())])
     write(fast(node, name, operation="replace"), counters(0, 3))

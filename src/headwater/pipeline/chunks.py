@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from headwater.pipeline.encode import Requests, Tuples
+from headwater.pipeline.tuples import Requests, Tuples
 
 __all__ = ["Chunk", "Digest", "chunked"]
 
@@ -98,20 +98,23 @@ class Digest:
     def __init__(self) -> None:
         self._tuples = hashlib.blake2b(digest_size=16)
         self._types = hashlib.blake2b(digest_size=8)
+        self._ops = hashlib.blake2b(digest_size=8)
 
     def add(self, chunk: Chunk) -> None:
         for part in chunk.slices:
             self._tuples.update(part.tuples.bytes_of(part.first, part.count))
+            if part.tuples.ops is not None:
+                self._ops.update(part.tuples.ops_of(part.first, part.count))
             if part.tuples.types is not None:
                 self._types.update(part.tuples.types[part.first : part.first + part.count])
 
     def copy(self) -> Digest:
         twin = Digest()
-        twin._tuples, twin._types = self._tuples.copy(), self._types.copy()
+        twin._tuples, twin._types, twin._ops = self._tuples.copy(), self._types.copy(), self._ops.copy()
         return twin
 
     def text(self) -> str:
-        return self._tuples.hexdigest() + self._types.hexdigest()
+        return self._tuples.hexdigest() + self._types.hexdigest() + self._ops.hexdigest()
 
 
 def chunked(batches: Iterable[Tuples], rows: int, size: int) -> Iterator[Chunk]:

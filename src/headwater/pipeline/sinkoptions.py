@@ -74,7 +74,7 @@ class SinkOptions:
             op_column=op_column,
             upsert_ops=_read_ops(options.names("upsertOps") or ()),
             ops_column=ops_column,
-            batch_rows=options.integer("batchSize", 5000, 1, 1_000_000),
+            batch_rows=options.integer("batchSize", 10_000, 1, 1_000_000),
             batch_bytes=options.size("batchBytes", 4 << 20),
             transactions=options.choice("transactions", _TRANSACTIONS, "auto"),
             app=options.text("txnAppId"),
@@ -95,6 +95,10 @@ class SinkOptions:
             raise OptionError("The options 'operation' and 'opColumn' both say what is done; keep one of them.")
         if self.upsert_ops and self.ops_column is not None:
             raise OptionError("The options 'upsertOps' and 'upsertOpsColumn' say the same thing; keep one of them.")
+        if self.op_column is not None and self.ops_column is not None:
+            raise OptionError(
+                "With 'upsertOpsColumn' every row is an upsert: say operation=upsert instead of 'opColumn'."
+            )
         upserts = self.operation == Type.UPSERT or self.op_column is not None
         if (self.upsert_ops or self.ops_column is not None) and not upserts:
             raise OptionError("There are operations of an upsert, and nothing is upserted: say operation=upsert.")

@@ -52,6 +52,13 @@ class Plain(Writer):
         """All that was added is in, or an error says why not."""
         self._run(drain=True)
 
+    def _enter(self, chunk: Chunk) -> Entry:
+        """No digest is asked for."""
+        self.rows = chunk.end
+        entry = Entry(chunk, self._digest, "")
+        self._entries.append(entry)
+        return entry
+
     def _refuse_others(self, chunk: Chunk) -> None:
         odd = chunk.types() - IDEMPOTENT
         if odd:

@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from headwater.kernels.packplan import Form, PackColumn, how_of
+from headwater.kernels.packplan import Form, PackColumn, PackError, how_of
 from headwater.pipeline.dictionary import FieldFacts, SpaceFacts
-from headwater.pipeline.encode import Requests, Tuples, field_kind, form_of, pack_column, tuples_of
+from headwater.pipeline.encode import field_kind, form_of, pack_column
 from headwater.pipeline.errors import NotThere, OptionError, ValueUnfit
 from headwater.pipeline.sinkoptions import OPERATIONS, SinkOptions
+from headwater.pipeline.tuples import Requests, Tuples, told, tuples_of
 from headwater.pipeline.types import ENVELOPE, RESCUED
+from headwater.pipeline.upserts import pack_ops
 from headwater.typing import FieldType
 from headwater.wire.constants import Type
 
@@ -26,8 +28,6 @@ __all__ = ["SinkPlan"]
 
 _META = frozenset("_" + name for name in ENVELOPE.names)
 """What typed rows of files and streams tell of themselves; it is no part of a tuple."""
-_OPS_NAMES = ("op", "field", "value")
-_RAW = {Form.BINARY: Form.RAW, Form.LARGE_BINARY: Form.LARGE_RAW}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ class SinkPlan:
             found.refuse_holes(columns, keys_only=options.op_column is not None)
         changes = found.changes(options, operation) if options.ops_column is None else ()
         key = tuple(range(len(fields))) if operation == Type.DELETE else space.key_fields
-        ops_field = len(columns) if options.ops_column is not None else -1
         beyond = len(space.fields)
         facts_of = [
             space.fields[field] if field < beyond else FieldFacts(f"field_{field + 1}", "any") for field in fields
@@ -81,7 +80,7 @@ class SinkPlan:
             columns,
             tuple(facts.name for facts in facts_of),
             tuple(field_kind(facts.type) for facts in facts_of),
-            Requests(space.id, operation, key, changes, ops_field),
+            Requests(space.id, operation, key, changes),
             found.op_column,
             found.ops_column,
             found.rescued,
@@ -121,11 +120,9 @@ class SinkPlan:
             else pack_column(name, kind, source[1])
             for name, kind, source in zip(self.names, self.kinds, sources, strict=True)
         ]
-        if self.ops_column is not None:
-            array = batch.column(self.ops_column)
-            sources.append((names[self.ops_column], array))
-            packed.append(_ops_column(array))
         made = tuples_of(packed, rows, first_row, sources, partition, tagged=self.tagged)
+        if self.ops_column is not None:
+            made.ops = self._ops(batch, first_row, partition)
         if self.op_column is not None:
             made.types = self._types(batch.column(self.op_column), first_row, partition)
         return made
@@ -142,6 +139,15 @@ class SinkPlan:
             )
         codes = pa.array(list(OPERATIONS.values()), pa.uint8())
         return bytes(codes.take(found).buffers()[1])[: len(array)]
+
+    def _ops(self, batch: pa.RecordBatch, first_row: int, partition: int) -> pa.Array:
+        assert self.ops_column is not None
+        array = batch.column(self.ops_column)
+        try:
+            return pack_ops(array)
+        except PackError as error:
+            source = (batch.schema.names[self.ops_column], array)
+            raise told(PackError(error.reason, error.row, 0), first_row, [source], partition) from None
 
     def _refuse_rescued(self, batch: pa.RecordBatch, first_row: int, partition: int) -> None:
         if self.rescued is None:
@@ -258,16 +264,6 @@ class _Matched:
                 raise OptionError(f"The option 'upsertOps' changes '{name}', of the primary key, which cannot change.")
             found.append((operator, field))
         return tuple(found)
-
-
-def _ops_column(array: pa.Array) -> PackColumn:
-    """Operations as an array of [operator, field, value]."""
-    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        packed = pack_column("operations", FieldType.ARRAY, array)
-        return packed._replace(form=_RAW[Form(packed.form)])
-    packed = pack_column("operations", FieldType.ARRAY, array)
-    children = [child._replace(kind=FieldType.ARRAY) for child in packed.children if child.form == Form.STRUCT]
-    return packed._replace(children=children) if children else packed
 
 
 def _arrow_type(type: spark.DataType) -> pa.DataType:

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import WriterCommitMessage
 from headwater.client.pipe import Pipe
 from headwater.pipeline.chunks import chunked
 from headwater.pipeline.dictionary import Dictionary
-from headwater.pipeline.encode import Tuples
 from headwater.pipeline.errors import DataLost
 from headwater.pipeline.leader import Seeker
 from headwater.pipeline.sinkjob import Job
@@ -20,6 +19,7 @@ from headwater.pipeline.sinkplan import SinkPlan
 from headwater.pipeline.sinkrows import WHOLE, ProgressSpace
 from headwater.pipeline.sinktarget import Target, aim
 from headwater.pipeline.sinkwrite import Task, Transactional
+from headwater.pipeline.tuples import Tuples
 
 __all__ = ["SinkMessage", "write", "write_of_stream"]
 
