@@ -214,9 +214,10 @@ class Load:
             connection.socket.setblocking(False)
             self.lines.append(_Line(writer, connection.socket))
 
-    def run(self, seconds: float, at_end: Callable[[], object] | None = None) -> bool:
+    def run(self, seconds: float, at_end: Callable[[], object] | None = None, *, is_deaf: bool = False) -> bool:
         """Write for so long, then call `at_end` in the middle of it and drain what still arrives; a write that is
-        refused from then on ends its line. False if the server closed a connection before the time was over."""
+        refused from then on ends its line. False if the server closed a connection before the time was over.
+        `is_deaf`: nothing that arrives from `at_end` on counts."""
         deadline = time.monotonic() + seconds
         alive = True
         with selectors.DefaultSelector() as selector:
@@ -226,7 +227,7 @@ class Load:
                 alive = self._turn(selector, deadline)
         if at_end is not None:
             at_end()
-        for line in self.lines:
+        for line in () if is_deaf else self.lines:
             with contextlib.suppress(*([RefusedError] if at_end is not None else [])):
                 self._drain(line)
         self.close()
