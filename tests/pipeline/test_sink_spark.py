@@ -79,13 +79,17 @@ def test_sql_reads_and_writes_a_view_over_a_space(spark: SparkSession, node: Ser
 def test_an_error_of_a_row_reaches_the_user(spark: SparkSession, node: Server) -> None:
     make_space(node, "strict", [("id", "unsigned", False)])
     with pytest.raises(Exception, match=r"column 'id', field 'id' \(unsigned\).*The value is -1"):
-        spark.range(-1, 5, 1, 1).write.format("tarantool").options(**options(node, space="strict")).mode("append").save()
+        spark.range(-1, 5, 1, 1).write.format("tarantool").options(**options(node, space="strict")).mode(
+            "append"
+        ).save()
     assert rows_of(node, "strict") == []
 
 
 def _stream(spark: SparkSession, source: Path, checkpoint: Path, given: dict[str, str]) -> None:
     """All that is there, in batches of one file."""
-    frame: DataFrame = spark.readStream.schema("id BIGINT, n BIGINT").option("maxFilesPerTrigger", "1").parquet(str(source))
+    frame: DataFrame = (
+        spark.readStream.schema("id BIGINT, n BIGINT").option("maxFilesPerTrigger", "1").parquet(str(source))
+    )
     query = (
         frame.writeStream.format("tarantool")
         .options(**given)
