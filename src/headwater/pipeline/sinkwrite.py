@@ -301,7 +301,7 @@ class Transactional(Writer):
             number,
             load.errors[number],
             f"Nothing of its transaction of {entry.chunk.rows} rows was written; {self._at} rows before it in this "
-            "partition were, as may be those of other partitions. The same write run again goes on behind them.",
+            "partition were, as may be those of other partitions.",
         )
 
     def _check_whole(self, whole: ProgressRow | None) -> None:
