@@ -261,18 +261,18 @@ def _raw_tuples(packet: bytes) -> Iterator[bytes]:
             yield packet[begin : unpacker.tell()]
 
 
-def silver_tuples(lake: Lake) -> dict[str, set[bytes]]:
-    """What silver holds, read by DuckDB from the files that the Delta log names."""
+def silver_tuples(lake: Lake, replicaset: str = "") -> dict[str, set[bytes]]:
+    """What silver holds of a set, read by DuckDB from the files that the Delta log names."""
+    places = tables(lake, replicaset)
     return {
-        space: {bytes(row[0]) for row in query(lake, place, "select _tuple from t")}
-        for space, place in tables(lake).items()
+        space: {bytes(row[0]) for row in query(lake, place, "select _tuple from t")} for space, place in places.items()
     }
 
 
-def tables(lake: Lake) -> dict[str, str]:
-    return {
-        table.space: table.place for _, _, table in State.load(lake.state).live if (lake.silver / table.place).exists()
-    }
+def tables(lake: Lake, replicaset: str = "") -> dict[str, str]:
+    """Place of each space of a set; of all sets without one."""
+    live = [(name, table) for name, _, table in State.load(lake.state).live if not replicaset or name == replicaset]
+    return {table.space: table.place for _, table in live if (lake.silver / table.place).exists()}
 
 
 def query(lake: Lake, place: str, sql: str) -> list[tuple[Any, ...]]:
@@ -284,20 +284,20 @@ def query(lake: Lake, place: str, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-def assert_equal(lake: Lake, connection: Connection) -> None:
+def assert_equal(lake: Lake, connection: Connection, replicaset: str = "") -> None:
     """Silver holds what the node holds, row by row, and no key twice."""
-    wanted, found = tuples_of(connection), silver_tuples(lake)
+    wanted, found = tuples_of(connection), silver_tuples(lake, replicaset)
     assert set(found) == set(wanted)
     for space, rows in wanted.items():
         extra, missing = found[space] - rows, rows - found[space]
         assert not extra, f"{space}: silver has {len(extra)} more: {_shown(extra)}"
         assert not missing, f"{space}: silver lacks {len(missing)}: {_shown(missing)}"
-    for place in tables(lake).values():
+    for place in tables(lake, replicaset).values():
         assert not query(lake, place, "select _key from t group by _key having count(*) > 1")
 
 
-def is_equal(lake: Lake, connection: Connection) -> bool:
-    return silver_tuples(lake) == tuples_of(connection)
+def is_equal(lake: Lake, connection: Connection, replicaset: str = "") -> bool:
+    return silver_tuples(lake, replicaset) == tuples_of(connection)
 
 
 def assert_bronze_whole(lake: Lake, sources: Mapping[str, Connection]) -> None:

@@ -79,23 +79,28 @@ def sync_once(spark: SparkSession, lake: Lake, hosts: str, **more: str) -> None:
     Running(spark, lake, {"hosts": hosts, **more}, once=True).join()
 
 
-@pytest.mark.parametrize("kind", ["headwater", "tarantool"])
+@pytest.mark.parametrize("kinds", [["headwater"], ["tarantool", "headwater"]], ids="-".join)
 def test_all_operations_and_changes_of_the_schema_under_load(
-    spark: SparkSession, servers: Servers, tmp_path: Path, kind: str
+    spark: SparkSession, servers: Servers, tmp_path: Path, kinds: list[str]
 ) -> None:
-    server = servers.subject() if kind == "headwater" else servers.tarantool()
-    server.start()
-    connection = Connection(*server.address)
-    work = Workload(connection, seed=7)
-    work.write(200, ddl=0.03)
-    lake = Lake(tmp_path / "lake")
-    with syncing(spark, lake, f"127.0.0.1:{server.port}", spoolDir=str(tmp_path / "spool")) as running:
+    """Each server is a replica set of its own, in the same lake."""
+    made = [(servers.subject if kind == "headwater" else servers.tarantool)(kind).start() for kind in kinds]
+    connections = [Connection(*server.address) for server in made]
+    sources = {replicaset_of(connection): connection for connection in connections}
+    works = [Workload(connection, seed) for seed, connection in enumerate(connections, 7)]
+    for work in works:
+        work.write(200, ddl=0.03)
+    lake, hosts = Lake(tmp_path / "lake"), ";".join(f"127.0.0.1:{server.port}" for server in made)
+    with syncing(spark, lake, hosts, spoolDir=str(tmp_path / "spool")) as running:
         while not tables(lake):
-            work.write(10, ddl=0.02)
+            for work in works:
+                work.write(10, ddl=0.02)
             running.until(lambda: True, "no error")
         for _ in range(20):
-            work.write(50, ddl=0.03)
-            work.pipeline(100)
-        running.until(lambda: is_equal(lake, connection), "silver holds what the server holds")
-    assert_equal(lake, connection)
-    assert_bronze_whole(lake, {replicaset_of(connection): connection})
+            for work in works:
+                work.write(50, ddl=0.03)
+                work.pipeline(100)
+        running.until(lambda: all(is_equal(lake, each, name) for name, each in sources.items()), "silver is equal")
+    for name, connection in sources.items():
+        assert_equal(lake, connection, name)
+    assert_bronze_whole(lake, sources)
