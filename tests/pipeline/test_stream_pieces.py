@@ -28,8 +28,8 @@ def segment(start: dict[int, int], end: dict[int, int], *rows: bytes) -> Segment
     return Segment(start, end, b"".join(rows), len(rows), 1.0)
 
 
-def backlog(*pieces: Piece) -> Pieces:
-    made = Pieces(History())
+def backlog(*pieces: Piece, rows_max: int = 1) -> Pieces:
+    made = Pieces(History(), rows_max)
     made.begin_stream(pieces[0].start if pieces else {})
     for piece in pieces:
         made.add(piece)
@@ -79,6 +79,19 @@ def test_a_batch_without_room_for_it_is_dropped_piece_by_piece() -> None:
     assert list(pieces) == [two], "what came since is not dropped with it"
     assert pieces.memory == held - one.memory
     assert pieces.dropped_to == {1: 2}
+
+
+def test_what_trickles_in_becomes_one_piece_but_not_across_the_end_of_a_batch() -> None:
+    pieces = backlog(*(plain(lsn, lsn) for lsn in range(1, 6)), rows_max=4)
+    assert [piece.end for piece in pieces] == [{1: 4}, {1: 5}]
+    assert pieces.memory == sum(piece.memory for piece in pieces)
+    assert pieces.reach(at(0), Limit(), None) == at(5)
+    pieces.add(plain(6, 6))
+    assert [piece.rows for piece in pieces] == [4, 1, 1]
+    (planned,) = pieces.between({1: 5}, {1: 9})
+    pieces.add(plain(7, 7))
+    assert pieces.between({1: 5}, {1: 9})[0] is planned
+    assert next(iter(pieces)).data == b"".join(row(lsn) for lsn in range(1, 5))
 
 
 def test_definitions_travel_in_the_offset() -> None:

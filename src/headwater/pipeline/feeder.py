@@ -73,7 +73,7 @@ class Feeder:
     ) -> None:
         """`directory`: for a spool, this set's own. `news`: the lock, common to all feeders of a query."""
         self.members = members
-        self.pieces = Pieces(history)
+        self.pieces = Pieces(history, min(1000, limits.segment_rows // 4 or 1))
         self.error: HeadwaterError | None = None
         self.seen: VClockMap = {}
         """As far as the server has sent, decided or not."""

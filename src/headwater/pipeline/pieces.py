@@ -16,6 +16,10 @@ from headwater.client import Segment
 from headwater.pipeline.history import History, changes_in, rows_between
 from headwater.pipeline.offsets import Phase, Position, VClockMap, Via, covers, joined, shared, stream_position
 
+OVERHEAD = 1024
+"""Bytes that a piece takes besides its rows, roughly."""
+SMALL_BYTES = 64 << 10
+
 
 class Limit:
     """What a batch may still take; 0 is no limit. Something is always taken, lest nothing ever goes on."""
@@ -60,7 +64,19 @@ class Piece:
 
     @property
     def memory(self) -> int:
-        return len(self.data)
+        return len(self.data) + OVERHEAD if self.data else 0
+
+    def with_next(self, piece: Piece) -> Piece:
+        """Both as one, of the stream."""
+        return Piece(
+            self.rows + piece.rows,
+            self.size + piece.size,
+            self.data + piece.data,
+            self.changes + piece.changes,
+            self.start,
+            piece.end,
+            timestamp=piece.timestamp or self.timestamp,
+        )
 
     def is_beyond(self, vclock: VClockMap) -> bool:
         """Are all of its rows behind this position?"""
@@ -123,7 +139,8 @@ class Run:
 class Pieces:
     """The backlog of one replica set."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, rows_max: int = 1000) -> None:
+        """`rows_max`: small pieces are made one as long as they have no more."""
         self.run: Run | None = None
         """The snapshot, as long as it is needed."""
         self.memory = 0
@@ -133,6 +150,9 @@ class Pieces:
         self.dropped_to: VClockMap = {}
         """Rows up to here are not held any more."""
         self._stream: deque[Piece] = deque()
+        self._rows_max = rows_max
+        self._reached: VClockMap = {}
+        """Pieces up to here were handed out, and stay as they are."""
         self._history = history
 
     # ---- what was read
@@ -149,10 +169,19 @@ class Pieces:
         self.run = run
 
     def add(self, piece: Piece) -> None:
-        """Of the stream."""
+        """Of the stream. Changes that trickle in while nobody takes them do not become a piece each."""
         self.read_to = piece.end
-        self._stream.append(piece)
         self.memory += piece.memory
+        last = self._stream[-1] if self._stream else None
+        if last is not None and self._is_small(last, piece) and not covers(self._reached, last.end):
+            self._stream.pop()
+            self.memory -= last.memory + piece.memory
+            piece = last.with_next(piece)
+            self.memory += piece.memory
+        self._stream.append(piece)
+
+    def _is_small(self, last: Piece, piece: Piece) -> bool:
+        return last.size + piece.size <= SMALL_BYTES and last.rows + piece.rows <= self._rows_max
 
     def add_rows(self, piece: Piece) -> None:
         """Of the snapshot."""
@@ -215,6 +244,7 @@ class Pieces:
             changes += rows_between(piece.changes, begin, vclock)
         if vclock == begin and start.phase is Phase.STREAM:
             return start
+        self._reached = joined(self._reached, vclock)
         schema = self._history.after(start.schema, changes) if changes else start.schema
         return stream_position(start.replicaset, vclock, start.uuid, attempt=start.attempt, schema=schema)
 
@@ -227,7 +257,10 @@ class Pieces:
 
     def between(self, begin: VClockMap, end: VClockMap) -> list[Piece]:
         """Of the stream, as far as they are there: those with a row in this range."""
-        return [piece for piece in self._stream if not covers(begin, piece.end) and not piece.is_beyond(end)]
+        found = [piece for piece in self._stream if not covers(begin, piece.end) and not piece.is_beyond(end)]
+        if found:
+            self._reached = joined(self._reached, found[-1].end)
+        return found
 
     def has(self, vclock: VClockMap) -> bool:
         """Has the stream been read so far?"""

@@ -26,6 +26,8 @@ from headwater.wire.xrow import decode_row
 log = logging.getLogger("headwater.pipeline")
 
 _TRIES = 5
+_SLACK = 1e-6
+"""A column of times is exact to a microsecond, a row's time to less."""
 
 
 class StartPoint:
@@ -71,7 +73,7 @@ class StartPoint:
             return met.ballot.gc_vclock
         if self._start.kind is From.VCLOCK:
             return self._given()
-        return self._at(self._start.moment)
+        return self._at(self._start.moment - _SLACK)
 
     def _given(self) -> VClockMap:
         given = self._start.vclocks or {}
