@@ -8,7 +8,6 @@ always has work: its answers come in any order, and each finds its load by its s
 from __future__ import annotations
 
 import select
-import socket
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -159,6 +158,8 @@ class Pipe(WireClient):
     def _move(self, *, wait: bool) -> None:
         """Send and take what goes; with `wait` at least a byte in one direction."""
         deadline = time.monotonic() + self._timeout
+        # A socket with a timeout waits by itself, whatever it is told about a single call.
+        self._socket.settimeout(0)
         try:
             while True:
                 if self._send_some() | self._take_some() or not wait:
@@ -170,12 +171,14 @@ class Pipe(WireClient):
                     raise ConnectionFailed(f"{self.uri}: no answer within {self._timeout:g} s")
         except OSError as error:
             raise ConnectionFailed(f"{self.uri}: {error}") from None
+        finally:
+            self._socket.settimeout(self._timeout)
 
     def _send_some(self) -> bool:
         moved = False
         while self._unsent:
             try:
-                sent = self._socket.send(self._unsent[0][:_SEND_MAX], socket.MSG_DONTWAIT)
+                sent = self._socket.send(self._unsent[0][:_SEND_MAX])
             except (BlockingIOError, InterruptedError):
                 return moved
             moved = True
@@ -187,7 +190,7 @@ class Pipe(WireClient):
 
     def _take_some(self) -> bool:
         try:
-            data = self._socket.recv(RECEIVE_MAX, socket.MSG_DONTWAIT)
+            data = self._socket.recv(RECEIVE_MAX)
         except (BlockingIOError, InterruptedError):
             return False
         if not data:
