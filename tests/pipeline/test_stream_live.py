@@ -110,9 +110,9 @@ def test_a_driver_that_is_killed_at_any_point_of_a_batch_leaves_neither_gap_nor_
     for _ in range(3):
         for point in POINTS:
             with Pump(options, mark) as pump:
+                pump.run(1)
                 write(server, keys, keys + 300)
                 keys += 300
-                pump.run(1)
                 pump.kill_at = point
                 with pytest.raises(Killed):
                     pump.run_on()
