@@ -30,6 +30,7 @@ __all__ = ["LiveReader", "PushDownLiveReader", "reader", "schema"]
 
 _READ_VIEWS = version_id(2, 11, 0)
 _ROWS_LIMIT = 1 << 30
+_PLANNING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ class LiveOptions:
 def schema(options: Mapping[str, str]) -> spark.StructType:
     """Columns of the rows of the space, as the first replica set has it."""
     read = LiveOptions.read(options)
-    with closing(Seeker(read.sets.sets[0], read.patience).any()) as pipe:
+    # Nothing has been read yet: who has mistyped an address learns it soon.
+    with closing(Seeker(read.sets.sets[0], min(read.patience, _PLANNING_SECONDS)).any()) as pipe:
         facts = _space(Dictionary.fetch(pipe), read, pipe)
     return typed_schema(facts, read.types, read.columns)
 
