@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from tests.support import iproto, subjects
 from tests.support.iproto import (
     CALL,
@@ -29,6 +30,8 @@ from tests.support.iproto import (
     VOTE,
     Connection,
 )
+
+from headwater.pipeline.restore import base, buckets, material, states
 
 SPACE, INDEX, TRUNCATE, SEQUENCE, SEQUENCE_DATA, SPACE_SEQUENCE, USER, PRIV = 280, 288, 330, 284, 285, 340, 304, 312
 DUMPED = (SPACE, INDEX, SEQUENCE, SPACE_SEQUENCE, USER, PRIV, 276, 296)
@@ -428,10 +431,13 @@ def calls(connection: Connection, name: str, *arguments: object) -> Any:
     return connection.ask(CALL, {FUNCTION_NAME: name, TUPLE: list(arguments)}).data
 
 
-def spread(items: Sequence[Any], count: int) -> Iterator[Any]:
-    """Some of them, first and last among them."""
-    for number in range(count):
-        yield items[number * (len(items) - 1) // max(count - 1, 1)]
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many parts of files and many buckets, though there are few rows."""
+    monkeypatch.setattr(material, "PART_BYTES", 10_000)
+    monkeypatch.setattr(material, "SAMPLE_BYTES", 200)
+    monkeypatch.setattr(base, "MARK_STEP", 1000)
+    monkeypatch.setattr(states, "_SNAPSHOT_PART", 2000)
+    monkeypatch.setattr(buckets, "BUCKET_BYTES", 40_000)
 
 
-__all__ = ["History", "Model", "Moment", "Space", "calls", "check", "dump", "iproto", "spread"]
+__all__ = ["History", "Model", "Moment", "Space", "calls", "check", "dump", "in_small_pieces", "iproto"]

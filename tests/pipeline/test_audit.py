@@ -8,12 +8,12 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.pipeline.restoredirs import Directory, definition, delete, index, put
+from tests.pipeline.restoring import in_small_pieces
 from tests.support.cluster import Cluster, Node, kinds
 from tests.support.iproto import INDEX_BASE, INDEX_ID, KEY, REPLACE, SPACE_ID, TUPLE, UPDATE, Connection, create_space
 from typer.testing import CliRunner
@@ -22,6 +22,7 @@ from headwater.cli.lakeaudit import app
 from headwater.pipeline.audit import Audit, AuditWish, audit
 from headwater.pipeline.auditplaces import Kind
 from headwater.pipeline.errors import NotThere, OptionError, PipelineError
+from headwater.pipeline.restore import buckets
 from headwater.pipeline.restore.errors import Unreachable
 from headwater.pipeline.restore.plan import Target
 from headwater.pipeline.restore.runner import LocalRunner, Runner, SparkRunner
@@ -169,12 +170,10 @@ def test_directories_are_compared_where_both_have_been(pair: tuple[Directory, Di
 
 def test_checksums_do_not_depend_on_pieces(pair: tuple[Directory, Directory], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one bucket, and of one bucket for every few rows."""
-    from headwater.pipeline.restore import buckets, facts, material
-
     one, two = pair
     before = audited([one.path, two.path])
+    in_small_pieces(monkeypatch)
     monkeypatch.setattr(buckets, "BUCKET_BYTES", 16)
-    monkeypatch.setattr(material, "PartTask", partial(facts.PartTask, sample_step=1))
     after = audited([one.path, two.path])
     assert [space.sums for space in before.spaces] == [space.sums for space in after.spaces]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.pipeline.restoring import History, Moment, check
+from tests.pipeline.restoring import History, Moment, check, in_small_pieces
 from tests.support.fixtures import Servers, servers
 from tests.support.headwater import HeadwaterServer
 from tests.support.iproto import Connection
@@ -70,17 +70,23 @@ def restored_to(
 
 
 def test_a_history_of_tarantool_is_taken_back_to_ten_moments(
-    servers: Servers, tmp_path: Path, spark: SparkSession
+    servers: Servers, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = servers.tarantool("origin", options={"checkpoint_count": 100, "wal_max_size": 200_000})
     with origin, link(origin) as connection:
         history = History(connection, seed=20_260_131)
         history.run(WRITES, MOMENTS, SNAPSHOTS)
-    restored_to(SparkRunner(spark), origin.work_dir, history.moments, servers, tmp_path)
+    whole, pieces = history.moments[: MOMENTS // 2], history.moments[MOMENTS // 2 :]
+    restored_to(SparkRunner(spark), origin.work_dir, whole, servers, tmp_path / "whole")
+    in_small_pieces(monkeypatch)
+    restored_to(SparkRunner(spark), origin.work_dir, pieces, servers, tmp_path / "pieces")
 
 
 @pytest.mark.parametrize("schema", ["2.3.1", "3.8.0"])
-def test_a_history_of_headwater_is_taken_back_to_moments(servers: Servers, tmp_path: Path, schema: str) -> None:
+def test_a_history_of_headwater_is_taken_back_to_moments(
+    servers: Servers, tmp_path: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_small_pieces(monkeypatch)
     options = {"checkpoint_count": 100, "wal_max_size": 100_000, "schema_version": schema}
     history, origin = headwater_history(tmp_path / "origin", options, seed=7, writes=2000, moments=3)
     kinds = ("headwater", "tarantool") if schema == "2.3.1" else ("headwater",)
@@ -89,7 +95,11 @@ def test_a_history_of_headwater_is_taken_back_to_moments(servers: Servers, tmp_p
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
-def test_histories_of_headwater_are_taken_back_to_moments(servers: Servers, tmp_path: Path, seed: int) -> None:
+def test_histories_of_headwater_are_taken_back_to_moments(
+    servers: Servers, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 2:
+        in_small_pieces(monkeypatch)
     options = {"checkpoint_count": 100, "wal_max_size": 100_000, "schema_version": "2.3.1"}
     history, origin = headwater_history(tmp_path / "origin", options, seed=seed, writes=10_000, moments=10)
     restored_to(LocalRunner(), origin, history.moments, servers, tmp_path)

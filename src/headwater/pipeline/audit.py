@@ -17,6 +17,7 @@ from headwater.pipeline.auditcompare import Difference, Range, RangeTask, compar
 from headwater.pipeline.auditlive import Count
 from headwater.pipeline.auditplaces import Kind, Place, place, settle
 from headwater.pipeline.errors import NotThere, OptionError
+from headwater.pipeline.restore.buckets import Layout
 from headwater.pipeline.restore.keyspec import KeySpec
 from headwater.pipeline.restore.material import Material
 from headwater.pipeline.restore.plan import Target
@@ -251,18 +252,25 @@ class _Users:
             missing = set().union(*(side.lives for side in self._sides)) - set(layout.first)
             layout = layout.with_spaces(sorted(missing))
             tasks: list[list[ReduceTask]] = [[] for _ in layout.buckets]
-            for side, layouter in zip(self._sides, layouters, strict=True):
-                own = layouter.alike(layout)
+            layouts = [layouter.alike(layout) for layouter in layouters]
+            for side, layouter, own in zip(self._sides, layouters, layouts, strict=True):
                 parted = side.part(layouter, own)
                 for bucket in own.buckets:
                     tasks[bucket.number].append(side.task(bucket, own, parted))
             pieces = [RangeTask(number, tuple(sides), self._limit) for number, sides in enumerate(tasks)]
             ranges = self._runner.run(compare, pieces, "comparing")
-            disordered = {found.disordered for found in ranges if found.disordered is not None}
-            if not disordered:
+            if not self._distrust(ranges, layouts):
                 return ranges
-            for place_, space_id in disordered:
-                self._sides[place_].distrusted |= {space_id}
+
+    def _distrust(self, ranges: Sequence[Range], layouts: Sequence[Layout]) -> bool:
+        """Spaces whose rows turned out to be in no order in a snapshot. Were there any?"""
+        is_new = False
+        for place_, (side, layout) in enumerate(zip(self._sides, layouts, strict=True)):
+            edges = [edge for found in ranges for edge in found.edges[place_]]
+            strays = side.strays(edges, layout)
+            is_new = is_new or bool(strays)
+            side.distrusted |= strays
+        return is_new
 
     def _sum(self, number: int, name: str, present: Sequence[bool], ranges: Sequence[Range]) -> SpaceAudit:
         rows, sums = [0] * len(present), [0] * len(present)

@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from headwater.kernels.columns import hash_tuples
 from headwater.kernels.split import tuples_of
-from headwater.pipeline.restore.reduce import ReduceTask, SpaceTask, State, load_base, read_piece
+from headwater.pipeline.restore.loading import load
+from headwater.pipeline.restore.reduce import Edge, ReduceTask, SpaceTask, State, read_piece
 from headwater.pipeline.restore.staging import check_token
 
 _U64 = (1 << 64) - 1
@@ -58,23 +59,22 @@ class SpaceRange:
 class Range:
     number: int
     spaces: list[SpaceRange] = field(default_factory=list)
-    disordered: tuple[int, int] | None = None
-    """(place, space) whose rows in the snapshot are not where their order says."""
+    edges: list[list[Edge]] = field(default_factory=list)
+    """By place: what was found in blocks of its snapshot that other ranges read, too."""
 
 
 def compare(task: RangeTask) -> Range:
     states: list[State] = []
-    for place, side in enumerate(task.sides):
+    edges: list[list[Edge]] = []
+    for side in task.sides:
         check_token(side.staging, side.token)
         state = State(side.spaces)
-        disordered = load_base(side, state)
-        if disordered is not None:
-            return Range(task.number, disordered=(place, disordered))
+        edges.append(load(side, state))
         for piece in side.pieces:
             state.apply(read_piece(piece))
         states.append(state)
     known = {space.id: space for side in task.sides for space in side.spaces}
-    return Range(task.number, [_compare(known[number], states, task.limit) for number in sorted(known)])
+    return Range(task.number, [_compare(known[number], states, task.limit) for number in sorted(known)], edges)
 
 
 def _compare(space: SpaceTask, states: Sequence[State], limit: int) -> SpaceRange:

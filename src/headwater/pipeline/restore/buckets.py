@@ -139,9 +139,9 @@ class Layouter:
         """Bytes of all rows, about."""
         return sum(space.size for space in self._spaces.values())
 
-    def layout(self, cores: int, size: int = BUCKET_BYTES) -> Layout:
-        total = self.weight
-        size = max(1, min(size, max(total // max(cores, 1), size // 16)))
+    def layout(self, cores: int) -> Layout:
+        """Work for all cores, in buckets that are neither large nor tiny."""
+        size = max(1, min(BUCKET_BYTES, max(self.weight // max(cores, 1), BUCKET_BYTES // 16)))
         buckets = [Bucket(0)]
         first: dict[int, int] = {}
         bounds: dict[int, list[bytes]] = {}

@@ -29,7 +29,7 @@ class PartTask:
     high: Sequence[int] = FREE
     until: float = float("inf")
     sync_spaces: tuple[int, ...] = ()
-    sample_step: int = 1 << 20
+    sample_step: int = 0
     skips: bool = False
     """Pass over transactions behind the range, and go on."""
 

@@ -21,9 +21,10 @@ from headwater.pipeline.restore.buckets import Layouter
 from headwater.pipeline.restore.build import Built, Say, publish
 from headwater.pipeline.restore.cut import QueueState
 from headwater.pipeline.restore.identity import Identity, take_on
+from headwater.pipeline.restore.loading import reduce
 from headwater.pipeline.restore.material import gather
 from headwater.pipeline.restore.plan import Target
-from headwater.pipeline.restore.reduce import Reduced, ReduceTask, SpaceTask, reduce
+from headwater.pipeline.restore.reduce import Reduced, ReduceTask, SpaceTask
 from headwater.pipeline.restore.runner import Runner
 from headwater.pipeline.restore.sources import scan
 from headwater.pipeline.restore.split import Parted, Setup, SplitTask, split

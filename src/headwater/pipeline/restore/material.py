@@ -23,6 +23,8 @@ from headwater.wire.constants import Type
 
 PART_BYTES = 16 << 20
 """A log is read in parts of this size, as it lies on the disk."""
+SAMPLE_BYTES = 1 << 20
+"""Of so many bytes of rows one row tells where keys lie."""
 TELLS_SYNC = (2, 6, 2)
 """Rows say themselves that they wait for a quorum where the system spaces are newer."""
 Say = Callable[[str], None]
@@ -200,6 +202,7 @@ class _Gathering:
             tuple(self._high),
             self._until,
             self._sync_spaces,
+            SAMPLE_BYTES,
             skips=self._skips,
         )
         return [replace(common, begin=part.begin, end=part.end, before=part.before) for part in borders]

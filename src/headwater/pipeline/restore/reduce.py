@@ -10,17 +10,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
-from uuid import uuid4
 
 from headwater.errors import BoxError, HeadwaterError
 from headwater.kernels import DuplicateKey, FormatViolation, KeyDef, KeyViolation, Memtx, MemtxSpace
-from headwater.kernels.split import RowError, Splitter
-from headwater.pipeline.errors import SourceDamaged
 from headwater.pipeline.restore.errors import Unfit
 from headwater.pipeline.restore.keyspec import KeySpec
 from headwater.pipeline.restore.split import MARK, Piece
-from headwater.pipeline.restore.staging import check_token
-from headwater.pipeline.restore.survey import REMEDY, opened
 from headwater.store.text import tuple_text
 from headwater.store.update import apply_update, apply_upsert, keeps_key
 from headwater.typing import FieldType, IteratorType
@@ -85,6 +80,17 @@ class ReduceTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """Blocks of the snapshot from `begin` on, as one bucket has read them."""
+
+    begin: int
+    rows: Mapping[int, int]
+    """Space → how many rows are there."""
+    own: Mapping[int, int]
+    """Space → how many of them are the bucket's; -1 for a space that has rows in other places than its order says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
     bucket: int
     path: str
@@ -93,69 +99,13 @@ class Reduced:
     rows: int
     spaces: Mapping[int, int]
     """Space → how many."""
-    disordered: int | None = None
-    """A space whose rows in the snapshot are not where its order says: nothing was written."""
-
-
-def reduce(task: ReduceTask) -> Reduced:
-    """Unfit where rows contradict each other."""
-    check_token(task.staging, task.token)
-    state = State(task.spaces, are_given=task.are_given)
-    disordered = load_base(task, state)
-    if disordered is not None:
-        return Reduced(task.bucket, "", 0, 0, {}, disordered)
-    for piece in task.pieces:
-        state.apply(read_piece(piece))
-    path = os.path.join(task.staging, f"state-{task.bucket:06}-{uuid4().hex}")
-    size = rows = 0
-    with open(path, "wb") as out:
-        for data, count in state.rows(task.time):
-            out.write(data)
-            size, rows = size + len(data), rows + count
-    return Reduced(task.bucket, path, size, rows, state.counts())
+    edges: Sequence[Edge] = ()
+    """What was found in blocks of the snapshot that other buckets read, too."""
 
 
 def read_piece(piece: Piece) -> bytes:
     with open(piece.path, "rb") as file:
         return os.pread(file.fileno(), piece.size, piece.offset)
-
-
-# ---- the snapshot ----------------------------------------------------------------------------------
-
-
-def load_base(task: ReduceTask, state: State) -> int | None:
-    """The bucket's rows of the snapshot. A space whose rows turn out to lie elsewhere too, if there is one."""
-    if not task.parts:
-        return None
-    wanted = [space for space in task.spaces if space.from_snapshot]
-    splitters = [(space, _splitter(space)) for space in wanted]
-    with opened(task.path, task.size) as blocks:
-        for part in task.parts:
-            blocks.seek(part.begin)
-            for rows in blocks.read(part.end):
-                if part.is_inner:
-                    state.apply(rows)
-                    continue
-                try:
-                    for space, splitter in splitters:
-                        state.apply(_own_rows(space, splitter, rows))
-                except RowError as error:
-                    where = blocks.locate(error.offset)
-                    raise SourceDamaged(task.path, where, error.lsn or None, error.reason, REMEDY) from None
-    return next((space.id for space in wanted if not state.is_inside(space)), None)
-
-
-def _splitter(space: SpaceTask) -> Splitter:
-    """Three buckets: below, inside, above."""
-    splitter = Splitter(3)
-    bounds = [bound for bound in (space.low, space.high) if bound is not None]
-    splitter.set_space(space.id, space.shapes[0].key.split_parts(), bounds, 1 if space.low is None else 0)
-    return splitter
-
-
-def _own_rows(space: SpaceTask, splitter: Splitter, rows: bytes) -> bytes:
-    splitter.split(rows, 0, 1 << 62)
-    return next((data for bucket, data, _ in splitter.take() if bucket == 1), b"")
 
 
 # ---- the state -------------------------------------------------------------------------------------

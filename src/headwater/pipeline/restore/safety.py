@@ -68,7 +68,7 @@ def _behind(material: Material) -> Iterator[PartTask]:
             finally:
                 source.close()
             for part in borders:
-                yield PartTask(log.path, log.size, part.begin, part.end, part.before, own_low, sample_step=0)
+                yield PartTask(log.path, log.size, part.begin, part.end, part.before, own_low)
 
 
 def _terms(material: Material, facts: list[PartFacts]) -> str | None:

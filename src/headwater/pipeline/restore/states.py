@@ -12,8 +12,9 @@ from headwater.pipeline.restore.base import Mark
 from headwater.pipeline.restore.buckets import Bucket, Layout, Layouter
 from headwater.pipeline.restore.facts import SYSTEM_MAX
 from headwater.pipeline.restore.keyspec import field_types
+from headwater.pipeline.restore.loading import reduce, strays
 from headwater.pipeline.restore.material import Material
-from headwater.pipeline.restore.reduce import BasePart, Reduced, ReduceTask, Shape, SpaceTask, reduce
+from headwater.pipeline.restore.reduce import BasePart, Edge, Reduced, ReduceTask, Shape, SpaceTask
 from headwater.pipeline.restore.runner import Runner
 from headwater.pipeline.restore.split import Parted, Piece, SplitTask, split
 from headwater.pipeline.restore.staging import Staging
@@ -55,11 +56,15 @@ class States:
             parted = self.part(layouter, layout)
             tasks = [self.task(bucket, layout, parted) for bucket in layout.buckets]
             states = self._runner.run(reduce, [task for task in tasks if task.spaces], "applying rows")
-            disordered = {state.disordered for state in states if state.disordered is not None}
+            disordered = self.strays([edge for state in states for edge in state.edges], layout)
             if not disordered:
                 numbers = [each for one in parted for each in one.numbers]
                 return Found(states, self._material.state.sequences.values(numbers))
             self.distrusted |= disordered
+
+    def strays(self, edges: Sequence[Edge], layout: Layout) -> set[int]:
+        """Spaces that are not in order in the snapshot, by what tasks have seen of it."""
+        return strays(edges, [space_id for space_id in layout.first if self._is_read_here(space_id, layout)])
 
     def layouter(self) -> Layouter:
         """Knows what lies where."""
@@ -141,7 +146,7 @@ class States:
 
     def _base_parts(self, bucket: Bucket, spaces: Sequence[SpaceTask]) -> tuple[BasePart, ...]:
         """Stretches of the snapshot between two marks; those that should hold nothing else than rows of the bucket's
-        one space are joined."""
+        one space are joined, the others are told one by one."""
         if bucket.begin >= bucket.end:
             return ()
         only = spaces[0] if len(spaces) == 1 and spaces[0].from_snapshot else None
@@ -151,8 +156,8 @@ class States:
             after = marks[number + 1] if number + 1 < len(marks) else None
             inner = only is not None and after is not None and _is_inner(only, (mark, after))
             end = after.offset if after is not None else bucket.end
-            if found and found[-1].is_inner == inner:
-                found[-1] = BasePart(found[-1].begin, end, inner)
+            if found and found[-1].is_inner and inner:
+                found[-1] = BasePart(found[-1].begin, end, is_inner=True)
             else:
                 found.append(BasePart(mark.offset, end, inner))
         return tuple(found)
