@@ -7,8 +7,11 @@ reader; `commit` of a batch comes after the offset of the next one; readers go t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import socket
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,6 +184,53 @@ class Pump:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+# ---- between ----------------------------------------------------------------------------------------
+
+
+class Valve:
+    """A port before a server: so many bytes of each connection come through, and then nothing until it is opened."""
+
+    def __init__(self, server: Server, limit: int) -> None:
+        self._server = server
+        self._limit = limit
+        self._open = threading.Event()
+        self._links: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._server.address)
+                self._links += [near, far]
+                threading.Thread(target=self._carry, args=(near, far, 1 << 60), daemon=True).start()
+                threading.Thread(target=self._carry, args=(far, near, self._limit), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, limit: int) -> None:
+        carried = 0
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                carried += len(data)
+                if carried > limit:
+                    self._open.wait()
+                target.sendall(data)
+        for link in (source, target):
+            link.close()
+
+    def cut(self) -> None:
+        """The connections that there are; later ones are not held up."""
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)
+        self._open.set()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
 
 
 # ---- servers --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tests.pipeline.streams import (
     Checkpoint,
     Killed,
     Pump,
+    Valve,
     assert_no_gap,
     content,
     hosts,
@@ -218,7 +219,28 @@ def test_a_snapshot_whose_copy_is_lost_begins_anew_and_says_so(servers: Servers,
     assert state(mark) == content(server)
     with Pump(options, mark) as pump:
         pump.run(2)
-        assert not list(Path(spool(tmp_path)).glob("*/*/rows")), "the stream is past it"
+        assert not list(Path(spool(tmp_path)).glob("*/*/*/rows")), "the stream is past it"
+
+
+@needs_tarantool
+def test_a_snapshot_that_is_cut_before_it_is_whole_begins_anew(servers: Servers, tmp_path: Path) -> None:
+    server = servers.tarantool().start()
+    make_space(server)
+    write(server, 0, 20_000, "x" * 200)
+    valve = Valve(server, 3 << 20)
+    options = {"hosts": f"127.0.0.1:{valve.port}", "spoolDir": spool(tmp_path), "maxRowsPerTrigger": "3000"}
+    try:
+        with Pump(options) as pump:
+            pump.run_on_to(3000)
+            assert pump.checkpoint.position["phase"] == "snapshot"
+            valve.cut()
+            write(server, 20_000, 20_010)
+            pump.run_to(vclock_of(server))
+    finally:
+        valve.close()
+    assert [row["op"] for row in pump.checkpoint.rows(None)].count("TRUNCATE") == 1
+    assert state(pump.checkpoint) == content(server)
+    assert_no_gap(pump.checkpoint)
 
 
 def test_a_snapshot_goes_on_from_its_row_after_driver_and_server_were_killed(

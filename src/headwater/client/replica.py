@@ -6,6 +6,7 @@ Tarantool from 2.3.1 on, and on Headwater. Blocking; one thread reads, and the s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
@@ -101,13 +102,24 @@ class Picture:
         self.is_whole = False
         self._link = link
         self._is_numbered = is_numbered
+        self._next = 0
 
-    def parts(self, rows_max: int = 1 << 30) -> Iterator[Part]:
-        """INSERT rows, a part for each piece that comes, of `rows_max` rows at most. BoxError for an error that the
-        server sends; ConnectionFailed or TimeoutError when it is gone before the end."""
+    def parts(self, rows_max: int = 1 << 30, patience: float = 0.0) -> Iterator[Part]:
+        """INSERT rows, a part for each piece that comes, of `rows_max` rows at most. With `patience` a part without
+        rows comes whenever nothing has come in time, until that has lasted for so many seconds. BoxError for an error
+        that the server sends; ConnectionFailed or TimeoutError when it is gone before the end."""
         rest = b""
+        heard = time.monotonic()
         while not self.is_whole:
-            data = rest + self._link.chunk() if rest else self._link.chunk()
+            try:
+                data = self._link.chunk()
+            except TimeoutError:
+                if time.monotonic() - heard >= patience:
+                    raise
+                yield Part(b"", 0, self._next, 0)
+                continue
+            heard = time.monotonic()
+            data = rest + data if rest else data
             at = 0
             while True:
                 rows, last, end = _inserts(data, at, rows_max)
@@ -126,10 +138,10 @@ class Picture:
 
     def _part(self, data: bytes, rows: int, last: int) -> Part:
         self.rows += rows
-        number = self.rows
+        self._next = self.rows
         if self._is_numbered:
-            number = decode_row(data, read_uint(data, last)[1], exact=True)[0].lsn + 1
-        return Part(data, rows, number, last)
+            self._next = decode_row(data, read_uint(data, last)[1], exact=True)[0].lsn + 1
+        return Part(data, rows, self._next, last)
 
     def _message(self, data: bytes, at: int, end: int) -> bool:
         """Something else. Is it the end?"""
@@ -149,7 +161,12 @@ class Picture:
 
 def is_taken(error: BoxError) -> bool:
     """Does the server say that another connection of the same UUID lives, or that one has taken this one's place?"""
-    return error.code == Er.CFG and (_DUPLICATE in error.message or _EVICTED in error.message)
+    return error.code == Er.CFG and (_DUPLICATE in error.message or is_evicted(error))
+
+
+def is_evicted(error: BoxError) -> bool:
+    """Has another connection of the same UUID taken this one's place?"""
+    return error.code == Er.CFG and _EVICTED in error.message
 
 
 def is_gap(error: BoxError) -> bool:

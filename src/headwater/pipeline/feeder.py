@@ -22,8 +22,7 @@ from headwater.pipeline.history import History, unpack_schema
 from headwater.pipeline.members import AllGone, Members, Met, Unreachable
 from headwater.pipeline.offsets import Phase, Position, VClockMap, Via, joined, shared
 from headwater.pipeline.pieces import Pieces, Run, stream_piece
-from headwater.pipeline.snapshot import Fetch, SnapshotLost
-from headwater.pipeline.spool import read_spool, remove
+from headwater.pipeline.snapshot import Fetch, Runs, SnapshotLost
 
 log = logging.getLogger("headwater.pipeline")
 
@@ -83,11 +82,9 @@ class Feeder:
         """Rows that wait for a quorum."""
         self._history = history
         self._limits = limits
-        self._directory = directory
         self._news = news
         self._committed: VClockMap = {}
-        self._attempt = 0
-        """Of the positions that are published."""
+        self._runs = Runs(directory)
         self._sync_spaces: set[int] = set()
         self._stopped = False
         self._met: Met | None = None
@@ -105,12 +102,11 @@ class Feeder:
 
     def start(self, position: Position) -> None:
         """From here on; with the lock held."""
-        self._attempt = position.attempt
         if position.phase is Phase.STREAM:
-            remove(self._directory)
+            self._runs.passed(position)
             self.pieces.begin_stream(position.vclock)
         else:
-            self.pieces.begin_run(self._run_of(position))
+            self.pieces.begin_run(self._runs.resumed(position))
         self.seen = self.pieces.read_to
         self._committed = shared(position.vclock)
         self._learn_sync(position.schema)
@@ -133,29 +129,18 @@ class Feeder:
         """Spark has everything up to here for good; with the lock held."""
         self._committed = joined(self._committed, shared(position.vclock))
         run = self.pieces.run
-        if run is not None and position.phase is Phase.STREAM and run.is_behind(position):
+        if run is None or run.attempt != position.attempt:
+            return
+        if position.phase is Phase.STREAM:
             self.pieces.end_run()
-            remove(self._directory)
+            self._runs.clear()
+        else:
+            self._runs.clean(position.attempt)
 
     def check(self) -> None:
         """Raises what ended the thread; with the lock held."""
         if self.error is not None:
             raise self.error
-
-    def _run_of(self, position: Position) -> Run:
-        """The snapshot that a position is in, if it is still to be had."""
-        if not position.is_begun:
-            return Run(position.attempt, {}, Via.NONE)
-        run = Run(position.attempt, position.vclock, position.via, position.server, position.row, position.schema, True)
-        if position.via is Via.CURSOR:
-            return run
-        found = read_spool(self._directory, position.vclock)
-        if found is None:
-            log.warning(trouble.spool_lost(self._directory))
-            return Run(position.attempt + 1, {}, Via.NONE)
-        run.pieces.extend(piece for piece in found if piece.next > position.row)
-        run.next, run.is_whole = found[-1].next if found else 0, True
-        return run
 
     # ---- the thread -----------------------------------------------------------------------------------
 
@@ -168,7 +153,7 @@ class Feeder:
                     self._bear(str(error), error.patience(self._limits.reconnect))
                     self._pause(RETRY_SECONDS)
                 except (ConnectionFailed, TimeoutError) as error:
-                    self._bear(str(error), self._limits.reconnect)
+                    self._bear(str(error) or "no answer in time", self._limits.reconnect)
                     self._pause(RETRY_SECONDS)
                 except BoxError as error:
                     self._judge(error)
@@ -241,9 +226,11 @@ class Feeder:
     # ---- the snapshot ---------------------------------------------------------------------------------
 
     def _fetch(self, met: Met, run: Run) -> None:
-        met.replica.set_timeout(self.members.hosts.request_timeout)
+        patience = self.members.hosts.request_timeout
+        met.replica.set_timeout(patience)
         try:
-            fetch = Fetch(met.replica, run, self._history, self._directory, self._limits.segment_rows, self.cut_at)
+            directory, rows = self._runs.directory(run), self._limits.segment_rows
+            fetch = Fetch(met.replica, run, self._history, directory, rows, patience, self.cut_at)
         except SnapshotLost as error:
             self._restart(run, str(error))
             raise Unreachable(str(error)) from None
@@ -252,11 +239,12 @@ class Feeder:
                 run.vclock, run.via, run.server = fetch.vclock, fetch.via, fetch.server
                 self.pieces.begin_stream(run.vclock)
                 self._committed = shared(run.vclock)
+        met.replica.set_timeout(ACK_SECONDS)
         try:
             self._take_rows(fetch, run)
-        except (ConnectionFailed, TimeoutError) as error:
+        except (ConnectionFailed, TimeoutError, BoxError) as error:
             if run.via is Via.SPOOL:
-                self._restart(run, str(error))
+                self._restart(run, f"{met.host}: {error}")
             raise
         if self._stopped:
             return
@@ -274,17 +262,17 @@ class Feeder:
                 self._news.notify_all()
                 while not self._stopped and self.pieces.memory > self._limits.buffer:
                     self._news.wait(ACK_SECONDS)
-            self._since = time.monotonic()
+            self._since = time.monotonic() if pieces else self._since
             self._watch_parent()
             if self._stopped:
                 return
 
     def _restart(self, run: Run, why: str) -> None:
-        """It cannot be gone on with. What was handed out of it is announced to be void, if anything was."""
-        attempt = run.attempt + 1 if run.is_published else run.attempt
+        """It cannot be gone on with."""
         log.warning("The snapshot of %s begins anew: %s", self.members, why)
+        self._since = time.monotonic()
         with self._news:
-            self.pieces.begin_run(Run(attempt, {}, Via.NONE))
+            self.pieces.begin_run(self._runs.after(run))
             self._news.notify_all()
 
     # ---- the stream -----------------------------------------------------------------------------------
@@ -398,8 +386,7 @@ class Feeder:
         self.members.forget_losses()
         with self._news:
             if self._limits.resnapshot:
-                self._attempt = max(self._attempt, self.pieces.run.attempt if self.pieces.run is not None else 0) + 1
-                self.pieces.begin_run(Run(self._attempt, {}, Via.NONE))
+                self.pieces.begin_run(self._runs.after(None))
             else:
                 oldest = min((gap.oldest for gap in error.gaps), key=lambda oldest: sum(oldest.values()))
                 self.pieces.begin_stream(joined(have, oldest))
