@@ -36,7 +36,7 @@ class SyncProcess:
         flags = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         command = [sys.executable, "-m", "headwater.cli", "lake", "sync", "--hosts", hosts, "--lake", str(lake), *args]
         self.process = subprocess.Popen(
-            [*command, *flags, "--option", f"spoolDir={lake.root.parent / 'spool'}"],
+            [*command, *flags],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

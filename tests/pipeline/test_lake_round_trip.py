@@ -50,7 +50,7 @@ def test_a_frame_comes_back_equal(spark: SparkSession, servers: Servers, tmp_pat
     writer = frame.write.format("tarantool").options(hosts=hosts, space="t", primaryKey="id", fieldTypes=types)
     writer.mode("append").save()
     lake = Lake(tmp_path / "lake")
-    sync_once(spark, lake, hosts, spoolDir=str(tmp_path / "spool"))
+    sync_once(spark, lake, hosts)
     [one, none, three] = silver(lake, "t")
     assert set(none.values()) == {2, None}
     assert (one["id"], three["id"]) == (1, 3)
@@ -84,5 +84,5 @@ def test_text_that_is_no_utf8_is_refused_by_name_and_kept_where_it_is(
         frame.write.format("tarantool").options(hosts=hosts, space="t").mode("append").save()
     assert not connection.ask(REPLACE, bytes.fromhex("8210cd0258219201a361ff62")).failed
     lake = Lake(tmp_path / "lake")
-    sync_once(spark, lake, hosts, spoolDir=str(tmp_path / "spool"))
+    sync_once(spark, lake, hosts)
     assert query(lake, tables(lake)["t"], "select text, hex(_tuple) from t") == [("a\ufffdb", "9201A361FF62")]

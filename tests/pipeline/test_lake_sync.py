@@ -91,7 +91,7 @@ def test_all_operations_and_changes_of_the_schema_under_load(
     for work in works:
         work.write(200, ddl=0.03)
     lake, hosts = Lake(tmp_path / "lake"), ";".join(f"127.0.0.1:{server.port}" for server in made)
-    with syncing(spark, lake, hosts, spoolDir=str(tmp_path / "spool")) as running:
+    with syncing(spark, lake, hosts) as running:
         while not tables(lake):
             for work in works:
                 work.write(10, ddl=0.02)
@@ -104,3 +104,14 @@ def test_all_operations_and_changes_of_the_schema_under_load(
     for name, connection in sources.items():
         assert_equal(lake, connection, name)
     assert_bronze_whole(lake, sources)
+
+
+def test_plans_do_not_show_a_password(spark: SparkSession, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("Kaltwasser-7719")
+    base = {"hosts": "127.0.0.1:1", "username": "lake"}
+    for given in ({"password": "Kaltwasser-7719"}, {"passwordFile": str(secret)}):
+        rows = spark.readStream.format("tarantool").options(**base, **given).load()
+        plan = rows._jdf.queryExecution()
+        shown = [plan.toString(), plan.logical().treeString(), plan.logical().toJSON(), plan.analyzed().prettyJson()]
+        assert not [text for text in shown if "Kaltwasser" in text]

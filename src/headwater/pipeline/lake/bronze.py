@@ -8,6 +8,7 @@ here, which everybody reads; `request` holds the body of each row as it stands, 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,10 @@ WANTED = ["op", "space_id", "request", "index_id", "replica_id", "lsn", "ts", "r
 TASK_BITS = 40
 """`_seq` is the number of the task, shifted by so many bits, plus that of the row in it."""
 MESSAGE = "file STRING"
+BYTES_MAX = 256 << 20
+"""Of requests that silver takes at once, roughly, one batch apart."""
+LOOK_FILES = 64
+"""So many files are looked at to find out how far a step of silver goes."""
 
 
 @dataclass(frozen=True)
@@ -196,21 +201,21 @@ class ChangeLog:
         else:
             self._table.update_incremental()
 
-    def after(self, batch: int, rows_max: int) -> Unit | None:
-        """The batches behind this one: as many as come to about so many rows, one at least."""
-        if self._table is None:
-            return None
-        files = sorted((each for each in self._files() if each.high > batch), key=lambda each: each.low)
+    def after(self, batch: int, rows_max: int, bytes_max: int = BYTES_MAX) -> Unit | None:
+        """The batches behind this one: as many as come to about so much, one at least."""
+        files = sorted(
+            (each for each in self._files() if each.high > batch), key=lambda each: (max(each.low, batch), each.seq)
+        )
         if not files:
             return None
-        last = _until(files, batch, rows_max)
+        last = self._until(files, batch, rows_max, bytes_max)
         parts = [self._read(each, batch, last) for each in files if each.low <= last]
-        return Unit(last, _in_order(pa.concat_tables(parts)))
+        return Unit(last, _in_order(pa.concat_tables(parts).combine_chunks()))
 
     def _files(self) -> list[_Batches]:
         """Whoever wrote it: statistics are not promised."""
         found = files_of(self._table) if self._table is not None else []
-        return [_Batches(file.path, file.rows, *self._limits(file)) for file in found]
+        return [_Batches(file.path, file.rows, *self._limits(file), int(file.low.get("_seq", 0))) for file in found]
 
     def _limits(self, file: File) -> tuple[int, int]:
         if "_batch" in file.low and "_batch" in file.high:
@@ -218,11 +223,47 @@ class ChangeLog:
         limits = pc.min_max(pq.read_table(self._path / file.path, columns=["_batch"])["_batch"]).as_py()
         return limits["min"], limits["max"]
 
+    def _until(self, files: Sequence[_Batches], batch: int, rows_max: int, bytes_max: int) -> int:
+        """The last batch of the unit. Compacted files hold many batches, which are counted one by one."""
+        rows: dict[int, int] = defaultdict(int)
+        size: dict[int, int] = defaultdict(int)
+        for number, file in enumerate(files):
+            if number >= LOOK_FILES and file.low > min(rows):
+                break
+            per_row = self._row_bytes(file)
+            for each, count in self._counts(file).items():
+                if each > batch:
+                    rows[each] += count
+                    size[each] += count * per_row
+        else:
+            number = len(files)
+        whole = files[number].low if number < len(files) else max(rows) + 1
+        last, total_rows, total_size = min(rows), 0, 0
+        for each in sorted(rows):
+            total_rows, total_size = total_rows + rows[each], total_size + size[each]
+            if each > last and (each >= whole or total_rows > rows_max or total_size > bytes_max):
+                break
+            last = each
+        return last
+
+    def _counts(self, file: _Batches) -> Mapping[int, int]:
+        if file.low == file.high:
+            return {file.low: file.rows}
+        found = pc.value_counts(pq.read_table(self._path / file.path, columns=["_batch"])["_batch"])
+        return {each["values"]: each["counts"] for each in found.to_pylist()}
+
+    def _row_bytes(self, file: _Batches) -> int:
+        """Of its requests, on the average."""
+        facts = pq.read_metadata(self._path / file.path)
+        column = facts.schema.names.index("request")
+        groups = (facts.row_group(number).column(column) for number in range(facts.num_row_groups))
+        return int(sum(group.total_uncompressed_size for group in groups)) // max(1, file.rows)
+
     def _read(self, file: _Batches, batch: int, last: int) -> pa.Table:
-        rows = pq.read_table(self._path / file.path, columns=WANTED)
         if file.low > batch and file.high <= last:
-            return rows
-        return rows.filter(pc.and_(pc.greater(rows["_batch"], batch), pc.less_equal(rows["_batch"], last)))
+            return pq.read_table(self._path / file.path, columns=WANTED)
+        wanted = (pc.field("_batch") > batch) & (pc.field("_batch") <= last)
+        return pq.read_table(self._path / file.path, columns=WANTED, filters=wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,20 +274,18 @@ class _Batches:
     rows: int
     low: int
     high: int
-
-
-def _until(files: Sequence[_Batches], batch: int, rows_max: int) -> int:
-    """The last batch of the unit. A file that holds several counts with all of its rows."""
-    last, rows = -1, 0
-    for file in files:
-        if last >= 0 and max(file.low, batch + 1) > last and rows >= rows_max:
-            break
-        last = max(last, file.high)
-        rows += file.rows
-    return last
+    seq: int
+    """Of its first row."""
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
     """Files are in order within themselves as they are written; compacted ones need not be."""
-    place = [("_batch", "ascending"), ("_seq", "ascending")]
-    return rows.take(pc.sort_indices(rows, place)).combine_chunks()
+    batch, seq = rows["_batch"], rows["_seq"]
+    if len(batch) < 2:
+        return rows
+    before, after = slice(0, -1), slice(1, None)
+    later = pc.greater(batch[after], batch[before])
+    next = pc.and_(pc.equal(batch[after], batch[before]), pc.greater(seq[after], seq[before]))
+    if pc.all(pc.or_(later, next)).as_py():
+        return rows
+    return rows.take(pc.sort_indices(rows, [("_batch", "ascending"), ("_seq", "ascending")])).combine_chunks()

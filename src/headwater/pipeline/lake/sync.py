@@ -119,7 +119,8 @@ class Sync:
     # ---- bronze
 
     def _start(self, spark: SparkSession, bronze: Bronze) -> StreamingQuery:
-        given = {"maxBytesPerTrigger": MAX_BYTES} | dict(self.options.source) | {"request": "true"}
+        own = {"maxBytesPerTrigger": MAX_BYTES, "spoolDir": str(self.lake.own / "spool")}
+        given = own | dict(self.options.source) | {"request": "true"}
         rows = spark.readStream.format("tarantool").options(**given).load()
         writer = (
             rows.writeStream.queryName(QUERY_NAME)
