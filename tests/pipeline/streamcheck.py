@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ def committed_files(sink: Path) -> list[str]:
 
 
 class Judge:
-    """`rows` are [id, text] of the space as the server has it."""
+    """`rows` are [id, text] of the space, as the server of each replica set has it."""
 
-    def __init__(self, sink: Path, rows: list[list[Any]]) -> None:
+    def __init__(self, sink: Path, rows: Mapping[str, list[list[Any]]]) -> None:
         self._db = duckdb.connect()
         files = committed_files(sink)
         self._db.execute("create table change as select * from read_parquet(?)", [files])
-        source = pa.table({"id": [row[0] for row in rows], "text": [row[1] for row in rows]})
+        all_rows = [(name, *row[:2]) for name, found in rows.items() for row in found]
+        names = ("replicaset", "id", "text")
+        source = pa.table({name: [row[at] for row in all_rows] for at, name in enumerate(names)})
         self._db.register("source_rows", source)
         self._db.execute("create table source as select * from source_rows")
 
@@ -40,15 +43,18 @@ class Judge:
 
     def assert_exact(self, space: str = "t") -> None:
         """Each row of the log once, none missing between them, and what they come to is what the server has."""
-        of_logs = "select replica_id, count(*), count(distinct lsn), min(lsn), max(lsn) from change "
-        for id, rows, distinct, low, high in self.ask(of_logs + "where replica_id > 0 group by 1"):
-            assert (rows, distinct) == (high - low + 1, rows), f"replica {id}: {rows} rows of {low}..{high}"
-        assert self.ask("select count(*) - count(distinct lsn) from change where replica_id = 0") == [(0,)]
+        of_logs = "select replicaset, replica_id, count(*), count(distinct lsn), min(lsn), max(lsn) from change "
+        for name, id, rows, distinct, low, high in self.ask(of_logs + "where replica_id > 0 group by all"):
+            assert (rows, distinct) == (high - low + 1, rows), f"set {name}, replica {id}: {rows} rows of {low}..{high}"
+        of_snapshots = "select replicaset, count(*) - count(distinct lsn) from change where replica_id = 0 group by all"
+        assert all(twins == 0 for _, twins in self.ask(of_snapshots))
         self._db.execute(f"""
             create or replace view state as
-            select id, text from (
-                select id, arg_max(op, (replica_id > 0, lsn)) as op, arg_max(text, (replica_id > 0, lsn)) as text
-                from change where space = '{space}' group by id
+            select replicaset, id, text from (
+                select
+                    replicaset, id,
+                    arg_max(op, (replica_id > 0, lsn)) as op, arg_max(text, (replica_id > 0, lsn)) as text
+                from change where space = '{space}' group by replicaset, id
             ) where op <> 'DELETE'
         """)
         assert self.ask("select * from state except select * from source limit 5") == []

@@ -10,6 +10,7 @@ import time
 from headwater.pipeline.session import session
 
 COLUMNS = (
+    "replicaset",
     "op",
     "space",
     "replica_id",

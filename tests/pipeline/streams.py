@@ -259,6 +259,15 @@ def content(server: Server, space: int = SPACE) -> list[Any]:
         return connection.select(space)
 
 
+def set_of(server: Server) -> str:
+    """UUID of its replica set."""
+    with Connection(*server.address) as connection:
+        (name,) = connection.select(272, ["cluster"], iterator=0) or connection.select(
+            272, ["replicaset_uuid"], iterator=0
+        )
+        return str(name[1])
+
+
 def vclock_of(server: Server) -> dict[int, int]:
     """Without component 0."""
     with Connection(*server.address) as connection:

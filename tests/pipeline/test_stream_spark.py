@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 from tests.pipeline.streamcheck import Judge
 from tests.pipeline.streamdriver import COLUMNS
-from tests.pipeline.streams import content, hosts, make_space, vclock_of, write
+from tests.pipeline.streams import content, hosts, make_space, set_of, vclock_of, write
 from tests.pipeline.test_stream_live import KINDS, Writer, start
 from tests.support.fixtures import Servers
 from tests.support.headwater import ROOT
@@ -81,7 +81,7 @@ def test_snapshot_and_changes_under_load_are_the_source_row_by_row(
         wait_until(lambda: is_at(query, vclock_of(server)), 60, "the query has all")
         latest = query.lastProgress["sources"][0]["latestOffset"]
     assert f'"1": {vclock_of(server)[1]}' in latest
-    judge = Judge(place.sink, content(server))
+    judge = Judge(place.sink, {set_of(server): content(server)})
     judge.assert_exact()
     assert judge.ask("select count(*) from change where replica_id > 0")[0][0] > 500
 
@@ -96,7 +96,7 @@ def test_what_there_is_now_and_later_the_rest(spark: SparkSession, servers: Serv
         query = place.start(spark, options, availableNow=True)
         assert query.awaitTermination(60)
         assert query.exception() is None
-    Judge(place.sink, content(server)).assert_exact()
+    Judge(place.sink, {set_of(server): content(server)}).assert_exact()
     with stopped(place.start(spark, options)) as first:
         write(server, 0, 10)
         wait_until(lambda: is_at(first, vclock_of(server)), 60, "the query has all")
