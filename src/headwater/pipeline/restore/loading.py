@@ -2,7 +2,7 @@
 
 The rows of a snapshot are in the order of space and key: a server writes them so. It is not taken on trust. Between two
 marks within one space of one bucket all rows must be the bucket's; in blocks at an edge every row must be that of one
-of the buckets that read them, which the driver sees from their counts. A space that fails is parted as rows of logs are.
+of the buckets that read them, which the driver sees from their counts. A space that fails is parted as logs are.
 """
 
 from __future__ import annotations
