@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from tests.pipeline.restoredirs import (
 )
 from tests.support.waiting import wait_until
 
-from headwater.pipeline.errors import NotThere, OptionError, SourceDamaged
+from headwater.pipeline.errors import NotThere, OptionError, PipelineError, SourceDamaged
 from headwater.pipeline.restore.build import Built, Wish, restore
 from headwater.pipeline.restore.errors import TargetTaken, Unfit, Unreachable
 from headwater.pipeline.restore.identity import Identity
@@ -362,6 +363,21 @@ def test_an_empty_target_is_taken(one: Directory, tmp_path: Path) -> None:
     (tmp_path / "to").mkdir()
     made = built([one.path], Target(), tmp_path / "to")
     assert [path.name for path in (tmp_path / "to").iterdir()] == [made.path.name]
+
+
+def test_what_the_disk_refuses_is_told(one: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from headwater.pipeline.restore import build
+
+    with pytest.raises(PipelineError, match=r"/proc/nothing: .*may this user write there"):
+        built([one.path], Target(), Path("/proc/nothing/here"))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "to"))
+
+    monkeypatch.setattr(build, "assemble", full)
+    with pytest.raises(PipelineError, match=r"[Nn]o space left.*Is there room"):
+        built([one.path], Target(), tmp_path / "to")
+    assert not (tmp_path / "to").exists()
 
 
 _HANGS = """

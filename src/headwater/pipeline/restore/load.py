@@ -28,7 +28,7 @@ from headwater.pipeline.restore.reduce import Reduced, ReduceTask, SpaceTask
 from headwater.pipeline.restore.runner import Runner
 from headwater.pipeline.restore.sources import scan
 from headwater.pipeline.restore.split import Parted, Setup, SplitTask, split
-from headwater.pipeline.restore.staging import Staging, check_token
+from headwater.pipeline.restore.staging import Staging, check_token, refused
 from headwater.pipeline.restore.states import shape
 from headwater.pipeline.restore.system import Place, SystemState
 from headwater.pipeline.sinkoptions import SinkOptions
@@ -210,6 +210,8 @@ class _Encoder:
             found = self._write(batches, context.partitionId() if context is not None else 0)
         except PipelineError as error:
             found = _Written(str(error), -1, 0, 0, ())
+        except OSError as error:
+            found = _Written(str(refused(error)), -1, 0, 0, ())
         if found is not None:
             values = {"path": found.path, "size": found.size, "rows": found.rows, "length": found.length}
             yield pa.RecordBatch.from_pylist([{**values, "samples": list(found.samples)}], schema=_ARROW)

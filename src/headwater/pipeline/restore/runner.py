@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from headwater.errors import BoxError, HeadwaterError
 from headwater.pipeline.errors import PipelineError
+from headwater.pipeline.restore.staging import refused
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -125,3 +126,5 @@ def _guarded(call: Callable[[Any], Any], pieces: Iterable[Any]) -> Iterator[Any]
             yield _Fault(error)
         except HeadwaterError as error:
             yield _Fault(PipelineError(error.message if isinstance(error, BoxError) else str(error)))
+        except OSError as error:
+            yield _Fault(refused(error))

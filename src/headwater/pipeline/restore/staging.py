@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
+from headwater.errors import system_words
 from headwater.pipeline.errors import PipelineError
 from headwater.pipeline.restore.errors import TargetTaken
 
@@ -33,7 +34,13 @@ class Staging:
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
         """TargetTaken unless the target is empty, but for what a killed run left. Afterwards nothing is left there but
-        what was `published`."""
+        what was `published`. PipelineError for what the disk refuses meanwhile."""
+        try:
+            yield from self._opened()
+        except OSError as error:
+            raise refused(error) from None
+
+    def _opened(self) -> Iterator[None]:
         existed = self.target.exists()
         self.check()
         self.path.mkdir(parents=True, exist_ok=True)
@@ -99,6 +106,12 @@ def check_token(directory: str, token: str) -> None:
             f"{directory}: an executor does not see the directory that the driver has made. The target (--to) must be "
             "on a file system that the driver and all executors share; or run it on one machine, --master 'local[*]'."
         )
+
+
+def refused(error: OSError) -> PipelineError:
+    """What a disk says, in words."""
+    where = f"{error.filename}: " if error.filename else ""
+    return PipelineError(f"{where}{system_words(error)}. Is there room, and may this user write there?")
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
