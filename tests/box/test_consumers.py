@@ -211,8 +211,10 @@ def test_no_delay_at_all() -> None:
     nodes.run(test)
 
 
-def test_files_of_before_a_rebootstrap_lead_nowhere() -> None:
-    """They stay while removal is paused. Whoever stands in them lacks the rows that the new snapshot brought."""
+@pytest.mark.parametrize("restarted", [False, True])
+def test_files_of_before_a_rebootstrap_lead_nowhere(restarted: bool) -> None:
+    """They stay while removal is paused. Whoever stands in them lacks the rows that the new snapshot brought. A node
+    that is killed before it writes anything finds out by itself that they end too early."""
     nodes = ReplicaSet()
 
     async def test() -> None:
@@ -236,6 +238,9 @@ def test_files_of_before_a_rebootstrap_lead_nowhere() -> None:
             await master.do(master.box.forget_replica(known.uuid))
         await write_files(master, 3)
         await middle.start()
+        if restarted:
+            middle.machine.kill()
+            await middle.start()
         await master.put(1000)
         await nodes.equal(master, middle)
         assert len(middle.files(".xlog")) > 1, "those of before are there"
@@ -245,5 +250,33 @@ def test_files_of_before_a_rebootstrap_lead_nowhere() -> None:
         await last.stop()
         await last.start()
         await nodes.equal(master, middle, last)
+
+    nodes.run(test)
+
+
+def test_a_log_whose_end_is_lost_and_in_the_snapshot_leads_nowhere() -> None:
+    """wal_mode write: a power cut took its last blocks, and not the snapshot that was made behind them."""
+    nodes = ReplicaSet()
+
+    async def test() -> None:
+        options = {"bootstrap_strategy": "legacy", "checkpoint_count": 1}
+        master = nodes.peer("m", **options)
+        replica = nodes.peer("r", "m", **options)
+        await master.start()
+        await master.make_space()
+        await replica.start()
+        await master.put(1)
+        await nodes.equal(master, replica)
+        await replica.stop()
+        await master.put(*range(2, 50))
+        await master.do(master.box.checkpoint())
+        path = f"/m/{master.files('.xlog')[-1]}"
+        await master.stop()
+        data = master.machine.platter.names[path].data
+        del data[len(data) * 3 // 4 :]
+        await master.start()
+        await master.put(1000)
+        await replica.start()
+        await nodes.until(lambda: replica.keys == master.keys, "it has joined anew, or been told of a gap")
 
     nodes.run(test)

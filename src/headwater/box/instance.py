@@ -314,8 +314,7 @@ class Box:
         now = self.world.clock.time()
         for snapshot in recovered.checkpoints:
             self.gc.add_checkpoint(snapshot.vclock, now)
-        oldest = recovered.logs[0].vclock if recovered.logs else recovered.vclock
-        self.gc.vclock = oldest.copy()
+        self.gc.vclock = recovered.oldest.copy()
         self._open_journal(recovered)
 
     def _open_journal(self, recovered: Recovered) -> None:

@@ -7,19 +7,20 @@ writes. The worker reads, checks and unpacks the next stretch while the loop app
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from headwater.errors import BoxError, Er, SystemError_, XlogError, XlogGapError, er
+from headwater.errors import BoxError, Er, MsgPackError, SystemError_, XlogError, XlogGapError, er
 from headwater.journal.batch import prepared_vclock
 from headwater.journal.damage import Tail
 from headwater.journal.feed import Feed, Stretch
 from headwater.journal.files import Found, find_logs, find_snapshots
 from headwater.journal.settings import Settings, WalMode
 from headwater.journal.writer import LogEntry, LogWriter, OpenEnd
-from headwater.kernels import DuplicateKey, Memtx
+from headwater.kernels import DuplicateKey, Memtx, frame_rows
 from headwater.typing import VCLOCK_MAX
 from headwater.vclock import Order, VClock
 from headwater.wire.constants import Type
@@ -71,9 +72,23 @@ class Recovered:
     discarded: list[str] = field(default_factory=list)
     """Files that are of no use, to be moved out of the way: a snapshot that is damaged, a log without a head."""
     begins_anew: bool = False
-    """`logs` are of a life before a rebootstrap: what is written now does not go on where they end."""
+    """What is written now does not go on where the last of `logs` ends: it is of a life before a rebootstrap, or its
+    end was lost and the snapshot has it."""
     lost: list[str] = field(default_factory=list)
     """Logs behind rows that a power cut took. They must be gone before anything is written; oldest first."""
+
+    @property
+    def oldest(self) -> VClock:
+        """Rows after this are in logs that lead on to what is written now. A log that does not name the one before it
+        begins anew (`begins_anew`)."""
+        if self.begins_anew or not self.logs:
+            return self.checkpoints[-1].vclock if self.checkpoints else self.vclock
+        begin = self.logs[-1]
+        for file, before in zip(reversed(self.logs), reversed(self.logs[:-1]), strict=False):
+            if file.meta.prev_vclock is None:
+                break
+            begin = before
+        return begin.vclock
 
 
 class Recovery:
@@ -222,12 +237,19 @@ class Recovery:
         self._promote(file)
         ordered = self._settings.wal_mode is WalMode.FSYNC
         feed = Feed(self._world.disk, file.path, force=self._force, ordered=ordered)
+        begins_before = file.signature < recovered.vclock.signature
+        reached = file.vclock.as_dict() if begins_before else None
         while (stretch := await feed.next(worker)) is not None:
+            if reached is not None:
+                _follow(reached, stretch.rows)
             self._apply(stretch, is_snapshot=False)
             await self._breathe(stretch)
         recovered.tail_size += feed.size
         if following and self._leads_to(feed, following[0]):
             return True
+        if reached is not None and not VClock(reached).covers(recovered.vclock):
+            # Rows between its end and the snapshot came with a join, or their blocks were lost.
+            recovered.begins_anew = True
         self._check_end(feed)
         if following:
             self._set_aside(feed, following, recovered)
@@ -390,6 +412,13 @@ class Recovery:
         if not self._force:
             raise where from error
         log.error("%s; skipped, because force_recovery is set", where.message)
+
+
+def _follow(reached: dict[int, int], rows: bytes) -> None:
+    """Where rows lead to, those that the snapshot has, too. What is wrong with them is told when they are applied."""
+    with contextlib.suppress(MsgPackError):
+        for replica_id, lsn in frame_rows(rows).last:
+            reached[replica_id] = max(reached.get(replica_id, 0), lsn)
 
 
 def open_writer(disk: Disk, settings: Settings, recovered: Recovered) -> LogWriter | None:
