@@ -181,6 +181,29 @@ def test_truncations_of_a_closed_log(verdicts: Verdicts, data: Data, wal_mode: s
     assert verdicts.counts["refused" if wal_mode == "fsync" else "prefix"]
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["snap", "xlog"])
+def test_every_truncation_soak(verdicts: Verdicts, data: Data, kind: str) -> None:
+    """What the tests above do in steps, at every byte: of each snapshot, and of the closed log, which is needed
+    without the newest snapshot."""
+    record = Record(f"truncations-{kind}")
+    newest = snaps(data)[-1]
+    for name in sorted(name for name in data.files if name.endswith(kind) and name != last_log(data)):
+        base = (
+            data
+            if kind == "snap"
+            else Data({n: d for n, d in data.files.items() if n != newest}, data.states, data.last)
+        )
+        modes = ("write",) if kind == "snap" else ("write", "fsync")
+        for wal_mode in modes:
+            verdicts.counts.clear()
+            for size in range(len(data.files[name])):
+                damaged = base.with_file(name, data.files[name][:size])
+                verdict = verdicts.judge(damaged, f"{name} cut at {size}", wal_mode)
+                assert verdict != "prefix" or (kind, wal_mode) == ("xlog", "write"), f"{name} cut at {size}: {verdict}"
+            record.add(file=name, wal_mode=wal_mode, cases=len(data.files[name]), wrong=0, **verdicts.counts)
+
+
 def flip(data: Data, dice: random.Random) -> tuple[Data, str]:
     """One bit, mostly of the last log and the newest snapshot."""
     names = [last_log(data)] * 3 + [snaps(data)[-1]] * 2 + list(data.files)
