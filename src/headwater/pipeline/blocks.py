@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from headwater.pipeline.errors import SourceDamaged
 from headwater.pipeline.storage import LocalSource, Source
 from headwater.pipeline.types import ext_text
 from headwater.xlog import Damage, Meta, Reader
-from headwater.xlog.blocks import BlockDecoder, decode_fixheader
+from headwater.xlog.blocks import BlockDecoder, FixHeader, decode_fixheader
 from headwater.xlog.format import FIXHEADER_SIZE, MAGIC_EOF, MAGIC_PLAIN, MAGIC_ZSTD
 
 ROWS_AT_ONCE = 1 << 20
@@ -48,6 +49,8 @@ class Blocks:
         self._window = b""
         self._window_at = 0
         self._last_rows = b""
+        self._starts: list[tuple[int, int]] = []
+        """(where its rows begin, where it begins) of the blocks given last; empty if they were plain."""
         try:
             self._reader = Reader(source, force=force, limit=limit)
         except XlogError as error:
@@ -96,6 +99,8 @@ class Blocks:
 
     def locate(self, rows_offset: int) -> int:
         """Where the block begins that holds this byte of the rows given last."""
+        if self._starts:
+            return self._starts[bisect_right(self._starts, rows_offset, key=lambda start: start[0]) - 1][1]
         at = self.offset
         passed = 0
         while at + FIXHEADER_SIZE < self.end:
@@ -112,38 +117,46 @@ class Blocks:
         """None unless the block at `at` is whole, good and of ordinary size."""
         start = self._at(at, FIXHEADER_SIZE)
         magic = self._window[start : start + 4]
-        if magic == MAGIC_PLAIN:
-            rows = self._plain(at, start, end)
-            if rows is None and start:
-                rows = self._plain(at, self._load(at), end)
-            return rows
-        return self._frame(at, start) if magic == MAGIC_ZSTD else None
+        if magic not in (MAGIC_PLAIN, MAGIC_ZSTD):
+            return None
+        take = self._plain if magic == MAGIC_PLAIN else self._frames
+        rows = take(at, start, end)
+        if rows is None and start:
+            rows = take(at, self._load(at), end)
+        return rows
 
     def _plain(self, at: int, start: int, end: int) -> bytes | None:
         stop = min(len(self._window), end - self._window_at)
         rows, stopped = plain_rows(self._window, start, stop, ROWS_AT_ONCE)
         if stopped == start:
             return None
+        self._starts = []
         self.offset, self.end, self.passed_damage = at, self._window_at + stopped, False
         return rows
 
-    def _frame(self, at: int, start: int) -> bytes | None:
-        try:
-            header = decode_fixheader(self._window[start : start + FIXHEADER_SIZE])
-        except XlogError:
+    def _frames(self, at: int, start: int, end: int) -> bytes | None:
+        window, base = self._window, self._window_at
+        pieces: list[bytes] = []
+        starts: list[tuple[int, int]] = []
+        size, place = 0, start
+        while place + base < end and size < ROWS_AT_ONCE:
+            header = _zstd_header(window, place)
+            begin = place + FIXHEADER_SIZE
+            if header is None or begin + header.length > len(window):
+                break
+            try:
+                rows = self._decoder.decode(header, window[begin : begin + header.length])
+            except XlogError:
+                break
+            pieces.append(rows)
+            starts.append((size, base + place))
+            size += len(rows)
+            place = begin + header.length
+        if not pieces:
             return None
-        size = FIXHEADER_SIZE + header.length
-        if size > self.source.window:
-            return None
-        start = self._at(at, size)
-        if start + size > len(self._window):
-            return None
-        try:
-            rows = self._decoder.decode(header, self._window[start + FIXHEADER_SIZE : start + size])
-        except XlogError:
-            return None
-        self.offset, self.end, self.passed_damage = at, at + size, False
-        return rows
+        self._starts = starts
+        self.offset, self.end, self.passed_damage = at, base + place, False
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _slow(self, at: int, end: int) -> bytes | None:
         reader = self._reader
@@ -164,6 +177,7 @@ class Blocks:
             # Behind damage that reaches over the border: it belongs to who reads from there.
             self.end = block.offset
             return None
+        self._starts = [(0, block.offset)]
         self.offset, self.end = block.offset, block.end
         return block.rows
 
@@ -178,6 +192,24 @@ class Blocks:
         self._window = self.source.read_at(offset, self.source.window)
         self._window_at = offset
         return 0
+
+
+def _zstd_header(window: bytes, at: int) -> FixHeader | None:
+    """The fixheader at `at` if it is that of a zstd frame; in the form that writers give it, without a call for each
+    number."""
+    if window[at : at + 4] != MAGIC_ZSTD or at + FIXHEADER_SIZE > len(window):
+        return None
+    code = window[at + 4]
+    place = at + (9 if code == 0xCE else 7)
+    if code in (0xCD, 0xCE) and window[place : place + 2] == b"\x00\xce":
+        padding = at + FIXHEADER_SIZE - place - 6
+        if window[place + 6] == 0x9F + padding:
+            length = int.from_bytes(window[at + 5 : place], "big")
+            return FixHeader(True, length, int.from_bytes(window[place + 2 : place + 6], "big"))
+    try:
+        return decode_fixheader(window[at : at + FIXHEADER_SIZE])
+    except XlogError:
+        return None
 
 
 def damaged(error: XlogError, limit: int, *, path: str = "", lsn: int | None = None) -> SourceDamaged:
