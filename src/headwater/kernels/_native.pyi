@@ -314,8 +314,8 @@ def frame_rows(rows: bytes) -> Frames:
     above 31, an LSN above 2^63 - 1, a body that is no map."""
 
 def cut_frames(data: bytes, offset: int, end: int, rows_max: int) -> tuple[int, int, list[tuple[int, int]], float]:
-    """Packets of a master's stream in data[offset:end], cut where transactions end, for who reads without a store: whole
-    transactions of INSERT, REPLACE, UPDATE, DELETE, UPSERT and NOP, no further one once there are `rows_max` rows.
+    """Packets of a master's stream in data[offset:end], cut where transactions end, for who reads without a store:
+    whole transactions of INSERT, REPLACE, UPDATE, DELETE, UPSERT and NOP, no further one once there are `rows_max` rows.
     Stops before a packet that is not whole, a transaction that is not whole or not in order or waits for others (flags
     other than COMMIT), anything with LSN 0 or replica id 0, of another type, or whose header cannot be read; raises for
     no bytes. Returns (offset where it stopped, rows, the last LSN of each replica by growing id, time of the last row).
