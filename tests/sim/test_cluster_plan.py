@@ -48,6 +48,13 @@ def test_node_that_may_lose_rows_follows_everybody_and_loses_power_once() -> Non
                 assert len(cuts) <= 1
 
 
+def test_some_sets_have_a_busy_processor() -> None:
+    busy = [plan for plan in PLANS if plan.lateness]
+    assert 0 < len(busy) < len(PLANS) / 2
+    assert not any(draw_plan(plan.seed, nodes=3, plain=True).lateness for plan in busy)
+    assert "always: a processor that is up to" in "".join(busy[0].lines())
+
+
 def test_faults_come_in_their_order() -> None:
     for plan in PLANS:
         times = [fault.at for fault in plan.faults]

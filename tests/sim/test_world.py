@@ -26,6 +26,36 @@ def test_time_jumps_instead_of_passing() -> None:
     assert simulation.run(main()) == pytest.approx(3600 * 24 * 365)
 
 
+def test_busy_loop_does_what_fell_due_meanwhile_in_one_turn() -> None:
+    """Before the fibers that the first of it wakes."""
+
+    def story(lateness: float) -> str:
+        simulation, told = Simulation(1), ""
+        simulation.loop.late = lambda: lateness
+
+        def fall_due() -> None:
+            nonlocal told
+            told += "event "
+            event.set()
+
+        async def fiber() -> None:
+            nonlocal told
+            while told.count("event") < 2:
+                await event.wait()
+                event.clear()
+                told += "fiber "
+
+        event = asyncio.Event()
+        for delay in (1.0, 1.005):
+            simulation.loop.call_later(delay, fall_due)
+        simulation.run(fiber())
+        simulation.close()
+        return told
+
+    assert story(0.0) == "event fiber event fiber "
+    assert story(0.01) == "event event fiber "
+
+
 def test_timeout_is_virtual_too() -> None:
     simulation = Simulation(1)
     world = simulation.machine("a").boot()

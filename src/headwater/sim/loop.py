@@ -33,6 +33,10 @@ class StuckError(Exception):
     """Nothing is ready and no timer is set, yet somebody still waits: a lost wake-up in what is simulated."""
 
 
+def _never() -> float:
+    return 0.0
+
+
 class _NoSelector:
     """Takes the place of the system's poll: instead of sleeping, it moves the loop's time."""
 
@@ -42,7 +46,7 @@ class _NoSelector:
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise StuckError("every fiber waits and no timer is set")
-        self._loop.now += timeout
+        self._loop.now += timeout + (self._loop.late() if timeout else 0.0)
         return []
 
 
@@ -81,6 +85,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.now = 0.0
         self.errors: list[str] = []
         """What callbacks raised. Anything here is a bug in what was simulated."""
+        self.late: Callable[[], float] = _never
+        """Seconds by which the loop comes too late to the next timer, as on a busy processor: whatever falls due
+        meanwhile runs in one turn, before the fibers that the first of it wakes."""
         self._selector = _NoSelector(self)
         self._clock_resolution = TICK
         self.set_exception_handler(self._keep_error)

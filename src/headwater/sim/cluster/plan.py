@@ -54,6 +54,8 @@ class Plan:
     topology: str = "mesh"
     early: tuple[Fault, ...] = field(default=())
     """What goes wrong while the set is being made; `at` is from the very beginning."""
+    lateness: float = 0.0
+    """Seconds by which all nodes may come late to what happens: their processor is busy."""
     moves: tuple[Fault, ...] = field(default=())
     """What belongs to the set itself: whom a member follows once others are there. At 0: before it is whole."""
 
@@ -84,6 +86,8 @@ class Plan:
 
     def lines(self) -> list[str]:
         out = [f"{node.name}{_when(node)}: {_words(node.options)}" for node in self.nodes]
+        if self.lateness:
+            out.append(f"always: a processor that is up to {1000 * self.lateness:g} ms late")
         out += [f"[{-1 - number}] while the set is made, {fault}" for number, fault in enumerate(self.early)]
         out += [f"always: {move}" for move in self.moves]
         return out + [f"[{number}] {fault}" for number, fault in enumerate(self.faults)]
@@ -116,7 +120,9 @@ def draw_plan(seed: int, *, nodes: int = 3, steps: int = STEPS, plain: bool = Fa
         dice = random.Random(f"{seed}/remap")
         members = tuple(_remapped(dice, members, topology))
         faults = tuple(sorted([*faults, *_expulsions(dice, members, topology)], key=lambda fault: fault.at))
-    return Plan(seed, members, faults, steps, SECONDS, topology, early, moves)
+    dice = random.Random(f"{seed}/busy")
+    lateness = 0.0 if plain else dice.choice((0.0, 0.0, 0.0, dice.choice((0.001, 0.01))))
+    return Plan(seed, members, faults, steps, SECONDS, topology, early, lateness, moves)
 
 
 def _with_uuid(node: NodePlan, dice: random.Random) -> NodePlan:

@@ -69,6 +69,9 @@ class ClusterRun:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.simulation = Simulation(plan.seed)
+        if plan.lateness:
+            busy = self.simulation.dice("busy")
+            self.simulation.loop.late = lambda: busy.choice((0.0, busy.uniform(0.0, plan.lateness)))
         differ = plan.names_differ
         self.witness = Witness(names_differ=differ)
         self.members = {
