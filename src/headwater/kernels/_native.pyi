@@ -315,7 +315,7 @@ def frame_rows(rows: bytes) -> Frames:
 
 def cut_frames(data: bytes, offset: int, end: int, rows_max: int) -> tuple[int, int, list[tuple[int, int]], float]:
     """Packets of a master's stream in data[offset:end], cut where transactions end, for who reads without a store:
-    whole transactions of INSERT, REPLACE, UPDATE, DELETE, UPSERT and NOP, no further one once there are `rows_max` rows.
+    whole transactions of INSERT, REPLACE, UPDATE, DELETE, UPSERT and NOP, no further one after `rows_max` rows.
     Stops before a packet that is not whole, a transaction that is not whole or not in order or waits for others (flags
     other than COMMIT), anything with LSN 0 or replica id 0, of another type, or whose header cannot be read; raises for
     no bytes. Returns (offset where it stopped, rows, the last LSN of each replica by growing id, time of the last row).
