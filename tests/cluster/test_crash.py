@@ -25,9 +25,10 @@ def test_each_node_killed_in_turn(clusters: Clusters, kinds: str) -> None:
         load.judge_healed()
 
 
-@cases("hhh", slow=["hth"])
+@cases("hhh")
 def test_killed_again_and_again_with_snapshots_between(clusters: Clusters, kinds: str) -> None:
-    """Small journals: they rotate, are collected, and the peers' positions lie in older ones."""
+    """Small journals: they rotate, are collected, and the peers' positions lie in older ones. Not with a 2.6.0, which
+    forgets at each start who needs its files, and removes them (tarantool#5806, mended in 2.6.3)."""
     cluster = clusters(kinds, options={"wal_max_size": 1 << 16, "checkpoint_count": 1}).start()
     with Load(cluster) as load:
         for turn in range(2):
