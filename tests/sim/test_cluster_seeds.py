@@ -55,6 +55,7 @@ def test_sets_keep_every_promise(first: int) -> None:
         (942, "with ids of its own, one that had lost its peers' numbers could not tell that it came too late"),
         (1105, "users of the options that a disk had not taken were not written later"),
         (1128, "logs of before a rebootstrap were followed by the new ones as if nothing were missing in between"),
+        (811, "the simulator gave a process that went on the newest bytes before those that had waited for it"),
         (855, "a reader was told that a space is not there which a power cut had taken, as wal_mode write may"),
         (383, "an operator made a ring before all had the rows that only the first one keeps"),
     ],

@@ -56,6 +56,26 @@ def test_busy_loop_does_what_fell_due_meanwhile_in_one_turn() -> None:
     assert story(0.01) == "event event fiber "
 
 
+def test_what_was_due_while_a_process_was_stopped_comes_first() -> None:
+    """Also before what falls due in the turn in which it goes on."""
+    simulation, told = Simulation(1), ""
+
+    def tell(word: str) -> None:
+        nonlocal told
+        told += word
+
+    machine = simulation.machine("m")
+    tasks = machine.boot().tasks
+    machine.stop()
+    for delay, word in ((1.0, "a"), (2.0, "b"), (3.005, "c")):
+        tasks.later(delay, tell, word)
+    simulation.loop.call_later(3.0, machine.go_on)
+    simulation.loop.late = lambda: 0.01
+    simulation.run(asyncio.sleep(4.0))
+    simulation.close()
+    assert told == "abc"
+
+
 def test_timeout_is_virtual_too() -> None:
     simulation = Simulation(1)
     world = simulation.machine("a").boot()

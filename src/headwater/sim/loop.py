@@ -64,7 +64,7 @@ class _Owned(asyncio.Handle):
             super()._run()
 
     def go_on(self) -> None:
-        self._loop.ready.append(self)
+        self._loop.ready.appendleft(self)
 
 
 class _Timer(_Owned, asyncio.TimerHandle):

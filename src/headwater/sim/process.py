@@ -58,10 +58,10 @@ class Process:
         self._parked.append(call)
 
     def go_on(self) -> None:
-        """SIGCONT: what was due meanwhile happens now, in its order."""
+        """SIGCONT: what was due meanwhile happens now, in its order, and before whatever falls due with this."""
         self.is_stopped = False
         parked, self._parked = self._parked, []
-        for call in parked:
+        for call in reversed(parked):
             call.go_on()
 
     def kill(self) -> None:
