@@ -103,6 +103,32 @@ def test_auto_joins_a_set_all_of_whose_members_it_is_told() -> None:
     nodes.run(test)
 
 
+def test_auto_finds_out_that_a_peer_had_data_all_along() -> None:
+    """Its ballot says so when it has recovered; by then the newcomer with the lowest UUID has chosen itself. Seen in
+    the sample set: the third node waited for ever to hear whom the first one had chosen."""
+    nodes = ReplicaSet()
+
+    async def test() -> None:
+        old = nodes.peer("c", "c", instance_uuid=uuid(3))
+        await old.start()
+        await old.make_space()
+        await old.put(*range(100))
+        await old.stop()
+        old.options["replication"] = ["a:3301", "b:3301", "c:3301"]
+        old.machine.disk_slowness = 1e6
+        a = nodes.peer("a", *"abc", instance_uuid=uuid(1))
+        b = nodes.peer("b", *"abc", instance_uuid=uuid(2))
+        starts = [asyncio.ensure_future(peer.start()) for peer in (a, b, old)]
+        await asyncio.sleep(0)
+        await nodes.until(lambda: a.box.membership.leader_uuid == a.box.uuid, "the newcomer does not choose itself")
+        old.machine.disk_slowness = 1.0
+        await asyncio.gather(*starts)
+        await nodes.equal(a, b, old)
+        assert {leader(each) for each in (a, b, old)} == {old.box.uuid}
+
+    nodes.run(test)
+
+
 def test_a_node_without_peers_makes_its_own() -> None:
     nodes = ReplicaSet()
 

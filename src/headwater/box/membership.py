@@ -85,6 +85,8 @@ class Membership:
         self._is_asked = False
         """The same, gracefully: only if no peer is the leader already."""
         self._told: Event = node.world.tasks.event()
+        self._has_id: Event = node.world.tasks.event()
+        """A row of `_cluster` about this node came."""
         self._is_settled = False
         """Has it begun to follow? Before that nobody is an orphan or stops being one."""
         self._needed_lsn = 0
@@ -437,8 +439,22 @@ class Membership:
         applier.release(Mission.REGISTER)
         if not await self.upstreams.reach(applier, _S.REGISTERED, _S.SYNC, _S.FOLLOW):
             raise applier.error or er(Er.CANNOT_REGISTER)
+        if applier.has_left_out and not self._node.memtx.replica_id:
+            await self._wait_for_id(applier)
         if not self._node.memtx.replica_id:
             raise er(Er.CANNOT_REGISTER)
+
+    async def _wait_for_id(self, applier: Applier) -> None:
+        """It is on its way, behind rows that the master had not sent us when it registered us."""
+        node = self._node
+        applier.release(Mission.FOLLOW)
+        try:
+            async with node.world.tasks.timeout(node.options.replication_connect_timeout):
+                while not node.memtx.replica_id:
+                    self._has_id.clear()
+                    await self._has_id.wait()
+        except TimeoutError:
+            log.error("%s has registered this node, but the row that says so did not come", applier.uri)
 
     @property
     def _is_registered(self) -> bool:
@@ -457,6 +473,7 @@ class Membership:
             replica.id, replica.name, replica.is_anon = int(event.member.id), event.member.name, False
             if event.member.uuid == self._node.uuid:
                 self._node.read_only.update(is_expelled=False)
+                self._has_id.set()
         elif isinstance(event, MemberChanged):
             if event.old.uuid != event.new.uuid:
                 self._removed(event.old.uuid)

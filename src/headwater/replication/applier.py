@@ -15,7 +15,7 @@ from uuid import UUID
 from headwater.errors import BoxError, Er, er
 from headwater.replication import login, requests
 from headwater.replication.border import Border, inherit, to_master
-from headwater.replication.channel import Channel
+from headwater.replication.channel import Channel, packet_at
 from headwater.replication.errors import WORDS, Verdict, as_box_error, judge
 from headwater.replication.following import Following
 from headwater.replication.host import Host
@@ -61,6 +61,8 @@ class Applier:
         """Monotonic time of the last sign of life."""
         self.has_rows = False
         """The connection that failed last had brought rows of a snapshot: a part must not be taken for the whole."""
+        self.has_left_out = False
+        """The peer has registered us and left out rows before that: we subscribe as a member, and all of them come."""
         self._host = host
         self._listener = listener
         self._mission = Mission.HOLD
@@ -427,6 +429,8 @@ class Applier:
         vclock = border.vclock_out(host.journal.vclock.as_dict(ignore0=True))
         self._channel.send(requests.register(host, self.version, vclock))
         self._become(_S.REGISTER)
+        if self.version < requests.REGISTERS_FROM_OURS and await self._is_ahead():
+            return
         intake = Intake(host, lambda timestamp: None, lambda row: row.type == Type.OK)
         data, at = b"", 0
         while not intake.is_over:
@@ -435,6 +439,26 @@ class Applier:
             self._alive()
             at = await intake.digest(data)
         self._channel.keep(*border.before(data, at))
+
+    async def _is_ahead(self) -> bool:
+        """Do the rows of the registration begin behind some that we have not got? Then none of them is taken: all come
+        again when we subscribe, the one with our id among them."""
+        border, channel = self._border, self._channel
+        known = list(self._host.memtx.vclock)
+        data, at, is_ahead = b"", 0, False
+        while True:
+            while (packet := packet_at(data, at)) is not None:
+                row, end = packet
+                if row.is_error or row.type == Type.OK:
+                    self.has_left_out = is_ahead
+                    channel.keep(*border.before(data, end if is_ahead else 0))
+                    return is_ahead
+                at = end
+                is_ahead = is_ahead or row.lsn > known[row.replica_id] + 1
+                known[row.replica_id] = max(row.lsn, known[row.replica_id])
+            async with self._host.world.tasks.timeout(self._join_patience):
+                data = border.rows_in(await channel.more(*border.before(data, 0)))
+            self._alive()
 
     # ---- following ------------------------------------------------------------------------------------
 
@@ -448,7 +472,9 @@ class Applier:
     async def _follow(self) -> None:
         """applier_subscribe. Does not return."""
         self._unwatch()
-        following = self._following = Following(self._host, self._channel, self.version, self, self._border)
+        following = self._following = Following(
+            self._host, self._channel, self.version, self, self._border, is_member=self.has_left_out
+        )
         await self._in_time(following.subscribe())
         log.info("applier/%s: subscribed", self.uri)
         log.info(

@@ -41,7 +41,10 @@ class Owner(Protocol):
 class Following:
     """From SUBSCRIBE to the end of the connection."""
 
-    def __init__(self, host: Host, channel: Channel, version: int, owner: Owner, border: Border) -> None:
+    def __init__(
+        self, host: Host, channel: Channel, version: int, owner: Owner, border: Border, *, is_member: bool = False
+    ) -> None:
+        """`is_member`: the master has given us an id, and the row that says so is to come."""
         self.instance_id = 0
         """Of the master."""
         self.remote_vclock = VClock()
@@ -52,6 +55,7 @@ class Following:
         self._host = host
         self._channel = channel
         self._version = version
+        self._is_member = is_member
         self._owner = owner
         self._border = border
         """Between the master's replica ids and ours."""
@@ -78,7 +82,7 @@ class Following:
         own = host.memtx.replica_id
         id_filter = frozenset[int]() if host.needs_own_rows else border.filter_out((own,))
         vclock = border.vclock_out(self.local_vclock.as_dict(ignore0=True))
-        self._channel.send(requests.subscribe(host, self._version, vclock, id_filter))
+        self._channel.send(requests.subscribe(host, self._version, vclock, id_filter, is_member=self._is_member))
         row = await self._channel.packet()
         if row.is_error:
             raise decode_error(row)

@@ -36,6 +36,9 @@ KNOWS_META = (version_id(2, 7, 3), version_id(2, 8, 0), version_id(2, 8, 2))
 """JOIN_META came with 2.7.3 and with 2.8.2, but not with 2.8.0."""
 KNOWS_FETCH_BODY = version_id(2, 8, 2)
 """FETCH_SNAPSHOT has no body before."""
+REGISTERS_FROM_OURS = version_id(2, 8, 1)
+"""REGISTER brings the rows behind our vclock since. Before, those behind the master's: what it had not sent us yet is
+left out, without a word (box.cc of 2.6.0, box_process_register: start_vclock)."""
 KNOWS_NAMES = version_id(3, 0, 0)
 KNOWS_TERM = version_id(2, 11, 0)
 """Acknowledgements have term and vclock sync since; heartbeats come also while rows flow."""
@@ -64,8 +67,11 @@ def register(host: Host, version: int, vclock: Mapping[int, int]) -> Row:
     return encode_register(Register(host.uuid, name, vclock))
 
 
-def subscribe(host: Host, version: int, vclock: Mapping[int, int], id_filter: frozenset[int]) -> Row:
-    """From `vclock` on, without the rows of `id_filter`."""
+def subscribe(
+    host: Host, version: int, vclock: Mapping[int, int], id_filter: frozenset[int], *, is_member: bool = False
+) -> Row:
+    """From `vclock` on, without the rows of `id_filter`. `is_member`: the master has given us an id that we do not know
+    yet."""
     own_id = host.memtx.replica_id
     has_names = version >= KNOWS_NAMES
     request = Subscribe(
@@ -75,7 +81,7 @@ def subscribe(host: Host, version: int, vclock: Mapping[int, int], id_filter: fr
         instance_name=registered_name(host) if has_names else "",
         vclock=vclock,
         version_id=VERSION_ID,
-        is_anon=not own_id,
+        is_anon=not own_id and not is_member,
         id_filter=id_filter,
     )
     with_filter = version >= ALWAYS_FILTER or (version >= KNOWS_FILTER and bool(id_filter))

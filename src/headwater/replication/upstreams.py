@@ -252,9 +252,10 @@ class Upstreams:
 
     async def wait_chosen(self, applier: Applier) -> None:
         """Until its ballot says whom it chose as the leader of a new set, or its connection is gone
-        (applier_wait_bootstrap_leader_uuid_is_set)."""
+        (applier_wait_bootstrap_leader_uuid_is_set). Or until it turns out to have had data all along: its first ballot
+        was one of a node that recovers. It chooses nobody then, and Tarantool waits on."""
         while applier.ballot is None or applier.ballot.bootstrap_leader_uuid == NIL:
-            if applier.state not in _ANSWERED:
+            if applier.state not in _ANSWERED or (applier.ballot is not None and applier.ballot.is_booted):
                 raise er(Er.CANT_CHECK_BOOTSTRAP_LEADER, str(applier.uuid))
             self._news.clear()
             await self._news.wait()
