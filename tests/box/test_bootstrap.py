@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,11 @@ from tests.box.sets import Peer, ReplicaSet
 
 from headwater.box.credentials import context_of_node
 from headwater.errors import BoxError, Er
+from headwater.replication.states import ApplierState
+from headwater.replication.upstreams import Upstreams
 from headwater.store import system
+from headwater.wire.ballot import Ballot
+from headwater.wire.greeting import NIL_UUID
 
 
 def uuid(number: int) -> str:
@@ -104,8 +109,7 @@ def test_auto_joins_a_set_all_of_whose_members_it_is_told() -> None:
 
 
 def test_auto_finds_out_that_a_peer_had_data_all_along() -> None:
-    """Its ballot says so when it has recovered; by then the newcomer with the lowest UUID has chosen itself. Seen in
-    the sample set: the third node waited for ever to hear whom the first one had chosen."""
+    """Its ballot says so when it has recovered; by then the newcomer with the lowest UUID has chosen itself."""
     nodes = ReplicaSet()
 
     async def test() -> None:
@@ -127,6 +131,21 @@ def test_auto_finds_out_that_a_peer_had_data_all_along() -> None:
         assert {leader(each) for each in (a, b, old)} == {old.box.uuid}
 
     nodes.run(test)
+
+
+def test_whom_a_peer_with_data_chose_is_not_waited_for() -> None:
+    """It chose nobody. Seen in the sample set: the third node waited for ever to hear whom the first one had chosen."""
+    recovered = SimpleNamespace(
+        uuid=UUID(uuid(3)), state=ApplierState.CONNECTED, ballot=Ballot(is_booted=True, bootstrap_leader_uuid=NIL_UUID)
+    )
+    upstreams: Any = SimpleNamespace(_news=asyncio.Event())
+
+    async def test() -> None:
+        await asyncio.wait_for(Upstreams.wait_chosen(upstreams, recovered), 5)  # type: ignore[arg-type]
+
+    with pytest.raises(BoxError) as caught:
+        asyncio.run(test())
+    assert caught.value.code == Er.CANT_CHECK_BOOTSTRAP_LEADER
 
 
 def test_a_node_without_peers_makes_its_own() -> None:
